@@ -1,0 +1,1 @@
+"""Compiled code only: arrays and scalars in, arrays out."""

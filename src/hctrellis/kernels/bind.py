@@ -1,0 +1,255 @@
+"""Bind the split functions of a potential into the kernels.
+
+The kernel modules `full` and `scalar` are templates: they call functions (`pair`, `leaf`, ...)
+that they do not define. `bind` loads such a module once per distinct set of split functions, under
+a name of its own, with those functions set as globals first. Numba then fuses them into the
+loops, and, since they are module globals, can keep the machine code in its disk cache. The name
+carries a fingerprint of everything the code depends on, so a stale cache is never hit; a function
+whose dependencies cannot be fingerprinted is compiled in memory only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import types
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types as nt
+from numba.core.errors import NumbaError
+
+from hctrellis.kernels import simd
+from hctrellis.kernels.compile import jit_as
+
+_FOLDER = Path(__file__).parent
+_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one")
+_ROWS = ("load_row", "take_row", "splat_row", "gather_row")
+_loaded: dict[tuple[str, tuple[SplitCode, ...]], types.ModuleType] = {}
+
+
+@dataclass(frozen=True)
+class SplitCode:
+    """The compiled face of a potential: how the weight of a split follows from features.
+
+    Attributes
+    ----------
+    pair : callable
+        ``pair(left, right, parent, params, cross) -> (x, factor)``: the weight of a split is
+        factor * e^x. The rows are tuples of features, each a float or a vector, so the text uses
+        arithmetic and the functions of `hctrellis.kernels.simd` only. For a user's function
+        (``users=True``): ``pair(left, right, parent) -> log weight``, of floats.
+    leaf : callable, optional
+        The same where the left child is a single leaf, if that needs another formula.
+    n_features, n_params : int
+        Lengths of the rows and of `params`.
+    scaled : bool
+        Whether `factor` is anything but 1.
+    cross : callable, optional
+        `simd.minimum` or `simd.maximum`: hand `pair` the least or greatest distance between
+        leaves of the two children. The last feature is then the cross table (see `full`).
+    users : bool
+        A user's function: may return -inf, and is checked for NaN and +inf.
+    """
+
+    pair: Callable[..., Any]
+    n_features: int
+    n_params: int = 0
+    leaf: Callable[..., Any] | None = None
+    scaled: bool = False
+    cross: Callable[..., Any] | None = None
+    users: bool = False
+
+
+def bind(template: str, codes: Sequence[SplitCode]) -> types.ModuleType:
+    """The kernel module `template` with the given split functions in it (their weights multiply)."""
+    codes = tuple(codes)
+    if (template, codes) not in _loaded:
+        _loaded[template, codes] = _load(template, codes)
+    return _loaded[template, codes]
+
+
+def _load(template: str, codes: Sequence[SplitCode]) -> types.ModuleType:
+    text = _adaptor(codes)
+    key, lasting = _fingerprint(template, text, codes)
+    name = f"{__package__}.{template}_{key}"
+    spec = importlib.util.spec_from_file_location(name, _FOLDER / f"{template}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__.update(_globals(text, codes), jit=jit_as(key, cache=lasting))
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
+    """What a template expects: flags, and the functions of the adaptor, compiled."""
+    scope: dict[str, Any] = {name: getattr(simd, name) for name in ("load", "lane", "pack", "splat", "gather")}
+    for i, code in enumerate(codes):
+        scope[f"pair{i}"] = _compiled(code.pair)
+        scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
+    exec(compile(text, "<split functions>", "exec"), scope)
+    crosses = [code.cross for code in codes if code.cross is not None]
+    bound: dict[str, Any] = {
+        name: numba.njit(scope[name])
+        for name in (*_FUNCTIONS, *_ROWS)
+    }
+    return bound | {
+        "combine": crosses[0] if crosses else simd.minimum,
+        "CROSS": bool(crosses),
+        "SCALED": any(code.scaled for code in codes),
+        "LEAF_APART": any(code.leaf is not None for code in codes),
+        "CHECKED": any(code.users for code in codes),
+    }
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    if isinstance(function, numba.core.dispatcher.Dispatcher):
+        return function
+    return numba.njit(error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+# -- the adaptor: one pair function out of several, each with its slice of features -------------
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return "(" + "".join(f"{item}, " for item in items) + ")"
+
+
+def _slice(name: str, start: int, count: int) -> str:
+    return _tuple([f"{name}[{i}]" for i in range(start, start + count)])
+
+
+def _adaptor(codes: Sequence[SplitCode]) -> str:
+    n = sum(code.n_features for code in codes)
+    lines = [
+        "def load_row(buffer, i, stride):",
+        "    return " + _tuple([f"load(buffer, i + {f} * stride)" for f in range(n)]),
+        "def take_row(features, i):",
+        "    return " + _tuple([f"features[{f}, i]" for f in range(n)]),
+        "def splat_row(features, i):",
+        "    return " + _tuple([f"splat(features[{f}, i])" for f in range(n)]),
+        "def gather_row(features, index, offset):",
+        "    return " + _tuple([f"gather(features[{f}], index, offset)" for f in range(n)]),
+    ]
+    for name in ("pair", "leaf"):
+        lines += _combined(name, "", codes) + _combined(name, "_one", codes)
+    return "\n".join(lines) + "\n"
+
+
+def _combined(name: str, suffix: str, codes: Sequence[SplitCode]) -> list[str]:
+    """The text of a function that calls those of all codes; suffix "_one": of floats only."""
+    lines = [f"def {name}{suffix}(left, right, parent, params, cross):"]
+    feature = param = 0
+    for i, code in enumerate(codes):
+        rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
+        if code.users:
+            whole = suffix == "_one" or _takes_vectors(code)
+            call = _call(f"{name}{i}", rows) if whole else _call_lanes(f"{name}{i}", rows)
+            lines.append(f"    x{i}, f{i} = {call}, 1.0")
+        else:
+            rows.append(_slice("params", param, code.n_params))
+            call = _call(f"{name}{i}", [*rows, "cross"])
+            lines.append(f"    x{i}, f{i} = {call}")
+        feature += code.n_features
+        param += code.n_params
+    x = " + ".join(f"x{i}" for i in range(len(codes))) or "-0.0"
+    f = " * ".join(f"f{i}" for i, code in enumerate(codes) if code.scaled) or "1.0"
+    return [*lines, f"    return {x}, {f}"]
+
+
+def _call(name: str, arguments: Sequence[str]) -> str:
+    return f"{name}({', '.join(arguments)})"
+
+
+def _call_lanes(name: str, rows: Sequence[str]) -> str:
+    """Call a function of floats for each lane of rows of vectors."""
+    lanes = []
+    for i in range(simd.LANES):
+        items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
+        lanes.append(_call(name, [_tuple([f"lane({item}, {i})" for item in row]) for row in items]))
+    return _call("pack", lanes)
+
+
+@cache
+def _takes_vectors(code: SplitCode) -> bool:
+    if numba.config.DISABLE_JIT:
+        return False
+    row = nt.UniTuple(simd.VECTOR, code.n_features)
+    try:
+        returns = numba.njit(_python(code.pair)).compile((row, row, row))
+    except (NumbaError, AssertionError):
+        return False
+    return returns is not None
+
+
+def _python(function: Any) -> Any:
+    return getattr(function, "py_func", function)
+
+
+# -- fingerprints ------------------------------------------------------------------------------
+
+
+@cache
+def _sources() -> bytes:
+    """The text of all kernel modules and the versions of what compiles them."""
+    texts = b"".join(path.read_bytes() for path in sorted(_FOLDER.glob("*.py")))
+    return texts + f"{numba.__version__} {np.__version__}".encode()
+
+
+def _fingerprint(template: str, text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
+    """A name for the code, and whether it means the same in every process."""
+    digest = hashlib.sha256(_sources())
+    digest.update(f"{template}\n{text}\n".encode())
+    try:
+        for code in codes:
+            digest.update(repr((code.n_params, code.scaled, code.leaf is None)).encode())
+            for function in (code.pair, code.leaf, code.cross):
+                digest.update(_describe(function, set()).encode())
+    except _OpaqueError:
+        return uuid.uuid4().hex[:16], False
+    return digest.hexdigest()[:16], True
+
+
+class _OpaqueError(TypeError):
+    """A value that a function depends on and that has no text of its own."""
+
+
+def _describe(value: Any, seen: set[int]) -> str:
+    """A text that differs whenever the behaviour of a function (and what it refers to) does."""
+    value = _python(value)
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return repr(value)
+    if isinstance(value, tuple | frozenset):
+        return repr([_describe(item, seen) for item in value])
+    if isinstance(value, np.ndarray):
+        return repr((value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()))
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    if isinstance(value, types.CodeType):
+        parts = [value.co_code.hex(), repr(value.co_names), repr(value.co_varnames)]
+        return repr(parts + [_describe(item, seen) for item in value.co_consts])
+    if isinstance(value, types.FunctionType):
+        return _describe_function(value, seen)
+    if isinstance(value, types.BuiltinFunctionType | np.ufunc | type):
+        return repr(value)
+    raise _OpaqueError(repr(value))
+
+
+def _describe_function(function: types.FunctionType, seen: set[int]) -> str:
+    if id(function) in seen or (function.__module__ or "").split(".")[0] in ("numpy", "math"):
+        return function.__qualname__
+    seen.add(id(function))
+    code = function.__code__
+    used = [function.__globals__[n] for n in code.co_names if n in function.__globals__]
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    defaults = function.__defaults__ or ()
+    return repr([_describe(item, seen) for item in (code, *used, *cells, *defaults)])

@@ -1,0 +1,885 @@
+"""Reading and writing trees: Newick, NEXUS, linkage matrices, networkx, JSON, nested pairs, text.
+
+`Tree.from_*` and `Tree.to_*` call the `parse_*` and `format_*` functions here; files with many
+trees (`read_newicks`, `read_nexus`, `write_nexus`) and support values (`parse_newick_support`) are
+asked for directly. Nothing here recurses, so depth is bounded by memory only. Positions in error
+messages count characters from 0, as Python indexes.
+
+Newick as read here: labels are bare words or in single quotes (a quote inside is doubled);
+[comments] nest and are skipped; the final ';' may be missing; underscores stay underscores; every
+internal node must have two children. Written labels are quoted where needed, so that any string
+comes back exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from operator import index
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hctrellis.tree import (
+    Cluster,
+    FloatArray,
+    IntArray,
+    Tree,
+    cluster_mask,
+    leaf_index,
+    show_cluster,
+)
+
+Nested: TypeAlias = "str | int | Sequence[Nested]"
+"""A leaf (label or index) or a pair of such."""
+
+Support: TypeAlias = Mapping[Any, float | None] | Callable[[int], float | None]
+"""Numbers for clusters: a mapping from sets of labels or masks, or a function of the mask."""
+
+ULTRAMETRIC_TOLERANCE = 1e-6
+"""Largest spread of the leaves' depths, relative to the depth, that still gives heights."""
+
+JSON_FORMAT = "hctrellis-tree"
+JSON_VERSION = 1
+
+
+class Parts(NamedTuple):
+    """What `Tree` takes: children (k-th row: node n + k), labels, heights of internal nodes."""
+
+    children: npt.ArrayLike
+    labels: Sequence[str] | None = None
+    heights: npt.ArrayLike | None = None
+
+
+# ---- Newick: reading --------------------------------------------------------------------------
+
+
+class ParsedNewick(NamedTuple):
+    """One Newick tree as written, nodes in the order in which they end."""
+
+    children: list[tuple[int, int]]
+    """Row k: the children of node n + k."""
+    labels: list[str]
+    """Labels of the n leaves."""
+    lengths: list[float]
+    """Length of the branch above each of the 2n - 1 nodes, NaN where none is written."""
+    node_labels: list[str | None]
+    """Labels of the n - 1 internal nodes, None where none is written."""
+
+
+def parse_newick(text: str) -> ParsedNewick:
+    """Read one Newick tree with all that is written in it.
+
+    Raises
+    ------
+    ValueError
+        If the text is malformed, has more than one tree, or a node without exactly two children;
+        the message gives the position.
+
+    Examples
+    --------
+    >>> parsed = parse_newick("((a:1,b:2)0.9:1,c);")
+    >>> parsed.children, parsed.labels
+    ([(0, 1), (3, 2)], ['a', 'b', 'c'])
+    >>> parsed.lengths, parsed.node_labels
+    ([1.0, 2.0, nan, 1.0, nan], ['0.9', None])
+    """
+    tokens = _Tokens(text, _NEWICK_TOKEN)
+    parsed = _read_tree(tokens)
+    if tokens.head.kind != "end":
+        raise _unexpected(tokens.head, "the end of the text (read_newicks reads many trees)")
+    return parsed
+
+
+def parse_newick_support(text: str) -> dict[frozenset[str], float]:
+    """Read the support values of a Newick tree: the numbers written as labels of internal nodes.
+
+    Internal labels that are not numbers are passed over.
+
+    Examples
+    --------
+    >>> parse_newick_support("((a,b)0.93,c);") == {frozenset({"a", "b"}): 0.93}
+    True
+    """
+    parsed = parse_newick(text)
+    sets = {leaf: frozenset((label,)) for leaf, label in enumerate(parsed.labels)}
+    support = {}
+    for node, (left, right) in enumerate(parsed.children, start=len(parsed.labels)):
+        sets[node] = sets.pop(left) | sets.pop(right)
+        value = parsed.node_labels[node - len(parsed.labels)]
+        if value is not None and _NUMBER.fullmatch(value):
+            support[sets[node]] = float(value)
+    return support
+
+
+def read_newicks(text: str) -> list[Tree]:
+    """Read all trees of a text in Newick format, each closed by ';'.
+
+    Examples
+    --------
+    >>> read_newicks("((a,b),c); (a,(b,c));")
+    [Tree(3 leaves: ((a,b),c)), Tree(3 leaves: (a,(b,c)))]
+    """
+    tokens = _Tokens(text, _NEWICK_TOKEN)
+    trees = []
+    while tokens.head.kind != "end":
+        trees.append(Tree(*newick_parts(_read_tree(tokens))))
+    return trees
+
+
+def newick_parts(parsed: ParsedNewick) -> Parts:
+    """Return the parts of a tree, with heights if the branch lengths are ultrametric."""
+    return Parts(parsed.children, parsed.labels, _ultrametric_heights(parsed))
+
+
+def _ultrametric_heights(parsed: ParsedNewick) -> list[float] | None:
+    n_leaves = len(parsed.labels)
+    depth = [0.0] * (2 * n_leaves - 1)
+    for row in reversed(range(n_leaves - 1)):
+        for child in parsed.children[row]:
+            depth[child] = depth[n_leaves + row] + parsed.lengths[child]
+    deepest = max(depth[:n_leaves])
+    spread = deepest - min(depth[:n_leaves])
+    if all(map(math.isfinite, depth)) and spread <= ULTRAMETRIC_TOLERANCE * abs(deepest):
+        return [deepest - below_root for below_root in depth[n_leaves:]] or None
+    return None
+
+
+class _Token(NamedTuple):
+    kind: str
+    """'punctuation', 'word', 'quoted' or 'end'."""
+    text: str
+    position: int
+
+
+def _token_pattern(punctuation: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<punctuation>[{punctuation}])"
+        r"|'(?P<quoted>[^']*+(?:''[^']*+)*+)'"
+        rf"|(?P<word>[^\s'\[\]{punctuation}]+)"
+    )
+
+
+_NEWICK_TOKEN = _token_pattern("(),:;")
+_NEXUS_TOKEN = _token_pattern("(),:;=")
+_SPACES = re.compile(r"\s*")
+_BRACKET = re.compile(r"[\[\]]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NEEDS_QUOTES = re.compile(r"[\s()\[\]{},:;='\"]")
+
+
+class _Tokens:
+    """The tokens of a text; `head` is the next one."""
+
+    def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
+        self._rest = _tokenize(text, pattern)
+        self.head = next(self._rest)
+
+    def take(self) -> _Token:
+        """Return the next token and move on (the end repeats)."""
+        token = self.head
+        self.head = next(self._rest, token)
+        return token
+
+    def at(self, text: str) -> bool:
+        """Whether the next token is this punctuation."""
+        return self.head.kind == "punctuation" and self.head.text == text
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is this punctuation."""
+        found = self.at(text)
+        if found:
+            self.take()
+        return found
+
+    def expect(self, text: str) -> None:
+        """Take the next token, which must be this punctuation."""
+        if not self.accept(text):
+            raise _unexpected(self.head, repr(text))
+
+    def label(self, expected: str) -> str:
+        """Take the next token, which must be a label."""
+        if self.head.kind not in ("word", "quoted"):
+            raise _unexpected(self.head, expected)
+        return self.take().text
+
+
+def _tokenize(text: str, pattern: re.Pattern[str]) -> Iterator[_Token]:
+    position = _skip_blank(text, 0)
+    while position < len(text):
+        match = pattern.match(text, position)
+        if match is None:
+            problem = "']' without '['" if text[position] == "]" else "quote that is never closed"
+            raise ValueError(f"there is a {problem} at position {position}; close or remove it.")
+        kind = match.lastgroup or ""
+        yield _Token(kind, _unquote(kind, match[kind]), position)
+        position = _skip_blank(text, match.end())
+    yield _Token("end", "", len(text))
+
+
+def _unquote(kind: str, text: str) -> str:
+    return text.replace("''", "'") if kind == "quoted" else text
+
+
+def _skip_blank(text: str, position: int) -> int:
+    """Return the position after white space and comments."""
+    while True:
+        match = _SPACES.match(text, position)
+        position = match.end() if match else position
+        if not text.startswith("[", position):
+            return position
+        position = _comment_end(text, position)
+
+
+def _comment_end(text: str, start: int) -> int:
+    depth = 0
+    for bracket in _BRACKET.finditer(text, start):
+        depth += 1 if bracket[0] == "[" else -1
+        if depth == 0:
+            return bracket.end()
+    raise ValueError(f"the comment that starts at position {start} is never closed by ']'.")
+
+
+def _unexpected(token: _Token, expected: str) -> ValueError:
+    found = "the end of the text" if token.kind == "end" else repr(token.text)
+    return ValueError(f"found {found} at position {token.position}; expected {expected}.")
+
+
+class _Growing:
+    """A tree being read: leaf i is i and the k-th join is ~k until n is known."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, int] = {}
+        self.joins: list[tuple[int, int]] = []
+        self.leaf_lengths: list[float] = []
+        self.node_lengths: list[float] = []
+        self.node_labels: list[str | None] = []
+        self.open: list[tuple[int, list[int]]] = []
+        """Position of each '(' still open, and the children found in it."""
+
+    def hang(self, node: int) -> None:
+        if self.open:
+            self.open[-1][1].append(node)
+
+    def add_leaf(self, label: str, position: int, length: float) -> None:
+        if label in self.labels:
+            raise ValueError(
+                f"label {label!r} at position {position} is already at position "
+                f"{self.labels[label]}; labels must be different."
+            )
+        self.hang(len(self.labels))
+        self.labels[label] = position
+        self.leaf_lengths.append(length)
+
+    def join(self, position: int) -> None:
+        start, children = self.open.pop()
+        if len(children) != 2:
+            raise ValueError(
+                f"the node from position {start} to {position} has {len(children)} "
+                f"{'child' if len(children) == 1 else 'children'}; expected 2: "
+                "remove or resolve such nodes first."
+            )
+        self.hang(~len(self.joins))
+        self.joins.append((children[0], children[1]))
+
+    def finish(self) -> ParsedNewick:
+        children = _number_joins(self.joins, len(self.labels))
+        lengths = self.leaf_lengths + self.node_lengths
+        return ParsedNewick(children, list(self.labels), lengths, self.node_labels)
+
+
+def _number_joins(joins: list[tuple[int, int]], n_leaves: int) -> list[tuple[int, int]]:
+    """Replace ~k by n + k."""
+    return [
+        (left if left >= 0 else n_leaves + ~left, right if right >= 0 else n_leaves + ~right)
+        for left, right in joins
+    ]
+
+
+def _read_tree(tokens: _Tokens) -> ParsedNewick:
+    """Take one tree and its ';'."""
+    tree = _Growing()
+    _read_leaf(tokens, tree)
+    while tree.open:
+        if tokens.at(")"):
+            _read_join(tokens, tree)
+        elif tokens.accept(","):
+            _read_leaf(tokens, tree)
+        else:
+            raise _unexpected(tokens.head, f"',' or ')' (open since position {tree.open[-1][0]})")
+    if tokens.head.kind != "end" and not tokens.accept(";"):
+        raise _unexpected(tokens.head, "';'")
+    return tree.finish()
+
+
+def _read_leaf(tokens: _Tokens, tree: _Growing) -> None:
+    """Take any number of '(', then a leaf."""
+    while tokens.at("("):
+        tree.open.append((tokens.take().position, []))
+    position = tokens.head.position
+    label = tokens.label("a label or '('")
+    tree.add_leaf(label, position, _read_length(tokens))
+
+
+def _read_join(tokens: _Tokens, tree: _Growing) -> None:
+    """Take a ')' with its label and length."""
+    tree.join(tokens.take().position)
+    labelled = tokens.head.kind in ("word", "quoted")
+    tree.node_labels.append(tokens.take().text if labelled else None)
+    tree.node_lengths.append(_read_length(tokens))
+
+
+def _read_length(tokens: _Tokens) -> float:
+    if not tokens.accept(":"):
+        return math.nan
+    token = tokens.take()
+    length = float(token.text) if _NUMBER.fullmatch(token.text) else math.nan
+    if token.kind != "word" or not math.isfinite(length):
+        raise _unexpected(token, "a branch length")
+    return length
+
+
+# ---- Newick: writing --------------------------------------------------------------------------
+
+
+def format_newick(
+    tree: Tree,
+    support: Support | None = None,
+    lengths: bool = False,
+    support_format: str = ".4g",
+    length_format: str = "",
+) -> str:
+    """Write a tree in Newick format; see `Tree.to_newick`."""
+    names = [*map(quote_label, tree.labels), *_format_support(tree, support, support_format)]
+    if lengths:
+        branches = _branch_lengths(tree)
+        names[:-1] = [
+            f"{name}:{branch:{length_format}}"
+            for name, branch in zip(names[:-1], branches, strict=True)
+        ]
+    return "".join(_newick_pieces(tree, names)) + ";"
+
+
+def quote_label(label: str) -> str:
+    """Return a label as it is written in Newick and NEXUS, in quotes if it needs them.
+
+    Examples
+    --------
+    >>> print(quote_label("plain_1"), quote_label("it's"))
+    plain_1 'it''s'
+    """
+    if label and not _NEEDS_QUOTES.search(label):
+        return label
+    return "'" + label.replace("'", "''") + "'"
+
+
+def _newick_pieces(tree: Tree, names: list[str]) -> Iterator[str]:
+    n_leaves, rows = tree.n_leaves, tree.children.tolist()
+    stack: list[int | str] = [2 * n_leaves - 2]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif item < n_leaves:
+            yield names[item]
+        else:
+            left, right = rows[item - n_leaves]
+            yield "("
+            stack += [")" + names[item], right, ",", left]
+
+
+def _format_support(tree: Tree, support: Support | None, spec: str) -> list[str]:
+    if support is None:
+        return [""] * (tree.n_leaves - 1)
+    lookup = support if callable(support) else _by_mask(tree, support).get
+    values = map(lookup, tree.masks[tree.n_leaves :])
+    return ["" if value is None else quote_label(format(value, spec)) for value in values]
+
+
+def _by_mask(tree: Tree, support: Mapping[Any, float | None]) -> dict[int, float | None]:
+    return {tree.mask(cluster): value for cluster, value in support.items()}
+
+
+def _branch_lengths(tree: Tree) -> list[float]:
+    """Return the length of the branch above each node but the root."""
+    if tree.heights is None:
+        raise ValueError(
+            "the tree has no heights to take branch lengths from; give heights to Tree(...) or "
+            "leave out lengths=True."
+        )
+    heights = np.concatenate([np.zeros(tree.n_leaves), tree.heights])
+    lengths = np.zeros(2 * tree.n_leaves - 1)
+    lengths[tree.children] = tree.heights[:, np.newaxis] - heights[tree.children]
+    branches: list[float] = lengths[:-1].tolist()
+    return branches
+
+
+# ---- NEXUS ------------------------------------------------------------------------------------
+
+
+def read_nexus(text: str) -> list[Tree]:
+    """Read the trees of all TREES blocks of a NEXUS file.
+
+    TRANSLATE tables are applied; other blocks and commands are passed over, comments such as [&R]
+    too. Numbers that stand for the taxa of a TAXA block are not looked up: they stay labels.
+
+    Raises
+    ------
+    ValueError
+        If the text is malformed or a tree is not binary; the message gives the position.
+
+    Examples
+    --------
+    >>> read_nexus('''#NEXUS
+    ... begin trees;
+    ...   translate 1 ape, 2 bat, 3 cat;
+    ...   tree first = [&R] ((1,2),3);
+    ... end;''')
+    [Tree(3 leaves: ((ape,bat),cat))]
+    """
+    tokens = _Tokens(text, _NEXUS_TOKEN)
+    _expect_word(tokens, "#NEXUS")
+    trees: list[Tree] = []
+    while tokens.head.kind != "end":
+        _expect_word(tokens, "BEGIN")
+        name = tokens.label("the name of a block")
+        tokens.expect(";")
+        trees += _read_block(tokens, with_trees=name.upper() == "TREES")
+    return trees
+
+
+def write_nexus(trees: Iterable[Tree], lengths: bool = False) -> str:
+    """Write trees as a NEXUS file with one TREES block.
+
+    Examples
+    --------
+    >>> print(write_nexus([Tree.from_newick("((a,b),c);")]), end="")
+    #NEXUS
+    BEGIN TREES;
+      TREE tree_1 = [&R] ((a,b),c);
+    END;
+    """
+    lines = [
+        f"  TREE tree_{number} = [&R] {format_newick(tree, lengths=lengths)}"
+        for number, tree in enumerate(trees, start=1)
+    ]
+    return "\n".join(["#NEXUS", "BEGIN TREES;", *lines, "END;", ""])
+
+
+def _expect_word(tokens: _Tokens, word: str) -> None:
+    if tokens.head.kind != "word" or tokens.head.text.upper() != word:
+        raise _unexpected(tokens.head, word)
+    tokens.take()
+
+
+def _read_block(tokens: _Tokens, with_trees: bool) -> list[Tree]:
+    """Take the commands of a block up to its END; and return its trees."""
+    trees: list[Tree] = []
+    names: dict[str, str] = {}
+    while (command := tokens.label("a command or END;").upper()) not in ("END", "ENDBLOCK"):
+        if with_trees and command == "TRANSLATE":
+            names |= _read_translation(tokens)
+        elif with_trees and command in ("TREE", "UTREE"):
+            trees.append(_read_named_tree(tokens, names))
+        else:
+            _skip_command(tokens)
+    tokens.expect(";")
+    return trees
+
+
+def _skip_command(tokens: _Tokens) -> None:
+    while not tokens.accept(";"):
+        if tokens.take().kind == "end":
+            raise _unexpected(tokens.head, "';'")
+
+
+def _read_translation(tokens: _Tokens) -> dict[str, str]:
+    names: dict[str, str] = {}
+    while not tokens.accept(";"):
+        key = tokens.label("a key to translate or ';'")
+        names[key] = tokens.label(f"the label that {key!r} stands for")
+        if not tokens.at(";"):
+            tokens.expect(",")
+    return names
+
+
+def _read_named_tree(tokens: _Tokens, names: Mapping[str, str]) -> Tree:
+    """Take 'name = tree;' (the name may have a star before it)."""
+    while not tokens.at("="):
+        tokens.label("'=' after the name of the tree")
+    tokens.expect("=")
+    parts = newick_parts(_read_tree(tokens))
+    labels = [names.get(label, label) for label in parts.labels or ()]
+    return Tree(parts.children, labels, parts.heights)
+
+
+# ---- nested pairs and clusters ----------------------------------------------------------------
+
+
+def parse_nested(nested: Nested, labels: Sequence[str] | None = None) -> Parts:
+    """Read nested pairs; see `Tree.from_nested`."""
+    leaves, joins = _flatten(nested)
+    places, names = _index_leaves(leaves, labels)
+    children = [
+        tuple(places[child] if child < len(leaves) else child for child in pair)
+        for pair in _number_joins(joins, len(leaves))
+    ]
+    return Parts(children, names)
+
+
+def format_nested(tree: Tree) -> Nested:
+    """Return nested tuples of labels; see `Tree.to_nested`."""
+    nodes: list[Nested] = list(tree.labels)
+    for left, right in tree.children.tolist():
+        nodes.append((nodes[left], nodes[right]))
+    return nodes[-1]
+
+
+_JOIN = object()
+
+
+def _flatten(nested: Nested) -> tuple[list[str | int], list[tuple[int, int]]]:
+    """Return the leaves from left to right and the joins (leaf i is i, join k is ~k)."""
+    leaves: list[str | int] = []
+    joins: list[tuple[int, int]] = []
+    done: list[int] = []
+    stack: list[Any] = [nested]
+    while stack:
+        item = stack.pop()
+        if item is _JOIN:
+            right, left = done.pop(), done.pop()
+            done.append(~len(joins))
+            joins.append((left, right))
+        elif isinstance(item, str | int | np.integer):
+            done.append(len(leaves))
+            leaves.append(item if isinstance(item, str) else int(item))
+        else:
+            left, right = _pair(item)
+            stack += [_JOIN, right, left]
+    return leaves, joins
+
+
+def _pair(item: Any) -> tuple[Any, Any]:
+    if not isinstance(item, tuple | list):
+        raise ValueError(
+            f"found a {type(item).__name__} in the nested tree; expected a label, a leaf index, "
+            "or a tuple or list of two."
+        )
+    if len(item) != 2:
+        raise ValueError(
+            f"found a {type(item).__name__} of {len(item)} in the nested tree; expected pairs: "
+            "every internal node has two children."
+        )
+    return item[0], item[1]
+
+
+def _index_leaves(
+    leaves: list[str | int], labels: Sequence[str] | None
+) -> tuple[list[int], Sequence[str] | None]:
+    """Return the index of each leaf and the labels in that order (None: the default)."""
+    named = [leaf for leaf in leaves if isinstance(leaf, str)]
+    if labels is None and 0 < len(named) < len(leaves):
+        raise ValueError("the nested tree mixes labels and indices; give labels= to order them.")
+    if labels is None and named:
+        return list(range(len(leaves))), named
+    index_of = {label: place for place, label in enumerate(labels or ())}
+    places = [leaf_index(leaf, index_of, len(leaves)) for leaf in leaves]
+    twice = [leaf for leaf, times in Counter(places).items() if times > 1]
+    if twice:
+        raise ValueError(f"leaf {twice[0]} is repeated in the nested tree; give each leaf once.")
+    return places, labels
+
+
+def parse_clusters(clusters: Iterable[Cluster], labels: Sequence[str] | None = None) -> Parts:
+    """Find the tree that has the given clusters; see `Tree.from_clusters`."""
+    given = [_as_cluster(cluster) for cluster in clusters]
+    names = _cluster_leaves(given) if labels is None else tuple(labels)
+    index_of = {label: place for place, label in enumerate(names)}
+    masks = {cluster_mask(cluster, index_of, len(names)) for cluster in given}
+    masks.add((1 << len(names)) - 1)
+    inner = sorted((mask for mask in masks if mask & (mask - 1)), key=int.bit_count)
+    return Parts(_join_clusters(inner, names), names)
+
+
+def _as_cluster(cluster: Cluster) -> int | list[str | int]:
+    if isinstance(cluster, int | np.integer):
+        return int(cluster)
+    return [cluster] if isinstance(cluster, str) else list(cluster)
+
+
+def _cluster_leaves(clusters: list[int | list[str | int]]) -> tuple[str, ...]:
+    """Return the labels that the clusters speak of: those named, or "0" to the largest index."""
+    n_leaves, named = 0, set()
+    for cluster in clusters:
+        if isinstance(cluster, int):
+            n_leaves = max(n_leaves, cluster.bit_length())
+            continue
+        named |= {item for item in cluster if isinstance(item, str)}
+        indices = (index(item) for item in cluster if not isinstance(item, str))
+        n_leaves = max(n_leaves, 1 + max(indices, default=-1))
+    if bool(n_leaves) == bool(named):
+        given = "mix labels and indices" if named else "name no leaves"
+        raise ValueError(f"the clusters {given}; give labels= to say what the leaves are.")
+    return tuple(sorted(named)) if named else tuple(map(str, range(n_leaves)))
+
+
+def _join_clusters(clusters: list[int], labels: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the children of each cluster, in the given order: by size, the full set last.
+
+    Every leaf points towards the largest cluster made so far that contains it; a cluster joins
+    those of its leaves.
+    """
+    masks = [1 << leaf for leaf in range(len(labels))]
+    parent = list(range(len(labels)))
+    children = []
+    for cluster in clusters:
+        left, right = _parts_of(cluster, masks, parent, labels)
+        parent[left] = parent[right] = len(parent)
+        parent.append(len(parent))
+        masks.append(cluster)
+        children.append((left, right))
+    return children
+
+
+def _parts_of(
+    cluster: int, masks: list[int], parent: list[int], labels: Sequence[str]
+) -> tuple[int, int]:
+    """Return the two nodes made so far that make up a cluster."""
+    parts, rest = [], cluster
+    while rest:
+        part = _top((rest & -rest).bit_length() - 1, parent)
+        if masks[part] & ~cluster:
+            shown = show_cluster(masks[part], labels), show_cluster(cluster, labels)
+            raise ValueError(
+                f"clusters {shown[0]} and {shown[1]} cross; expected each pair to be nested or "
+                "disjoint."
+            )
+        parts.append(part)
+        rest &= ~masks[part]
+    if len(parts) != 2:
+        raise ValueError(
+            f"cluster {show_cluster(cluster, labels)} is made of {len(parts)} smaller ones; "
+            "expected 2: give all clusters of a binary tree."
+        )
+    return parts[0], parts[1]
+
+
+def _top(node: int, parent: list[int]) -> int:
+    """Return the root of a node, halving the path on the way."""
+    while parent[node] != node:
+        parent[node] = parent[parent[node]]
+        node = parent[node]
+    return node
+
+
+# ---- linkage matrices -------------------------------------------------------------------------
+
+
+def parse_linkage(Z: npt.ArrayLike, labels: Sequence[str] | None = None) -> Parts:
+    """Read a scipy linkage matrix; see `Tree.from_linkage`."""
+    matrix = _as_linkage(Z)
+    pairs = matrix[:, :2]
+    wrong = ((pairs != np.floor(pairs)) | (pairs < 0) | (pairs >= 2 * len(matrix))).any(axis=1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        left, right = pairs[row].tolist()
+        raise ValueError(
+            f"row {row} of the linkage matrix joins {left:g} and {right:g}; expected whole numbers "
+            f"from 0 to {2 * len(matrix) - 1}."
+        )
+    return Parts(pairs.astype(np.int64), labels, matrix[:, 2])
+
+
+def format_linkage(tree: Tree, heights: FloatArray | None = None) -> FloatArray:
+    """Return a scipy linkage matrix; see `Tree.to_linkage`."""
+    level = _monotone_heights(tree, heights)
+    order = np.argsort(level, kind="stable")
+    number = np.arange(2 * tree.n_leaves - 1)
+    number[tree.n_leaves + order] = np.arange(tree.n_leaves, 2 * tree.n_leaves - 1)
+    pairs = np.sort(number[tree.children[order]], axis=1)
+    sizes: IntArray = tree.sizes[tree.n_leaves :][order]
+    return np.column_stack([pairs, level[order], sizes]).astype(np.float64)
+
+
+def _as_linkage(Z: npt.ArrayLike) -> FloatArray:
+    try:
+        matrix = np.asarray(Z, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "the linkage matrix is not an array of numbers; expected (n, 4)."
+        ) from None
+    if matrix.ndim != 2 or matrix.shape[1] != 4:
+        raise ValueError(
+            f"the linkage matrix has shape {matrix.shape}; expected (n_leaves - 1, 4) as "
+            "scipy.cluster.hierarchy.linkage returns it."
+        )
+    finite = np.isfinite(matrix).all(axis=1)
+    if not finite.all():
+        row = int(finite.argmin())
+        raise ValueError(
+            f"row {row} of the linkage matrix is {matrix[row].tolist()}; expected finite numbers."
+        )
+    return matrix
+
+
+def _monotone_heights(tree: Tree, heights: FloatArray | None) -> FloatArray:
+    """Return heights that no child exceeds: those given, those of the tree, or size - 1."""
+    given = tree.heights if heights is None else heights
+    wanted = tree.sizes[tree.n_leaves :] - 1.0 if given is None else given
+    level = [0.0] * tree.n_leaves
+    for (left, right), height in zip(tree.children.tolist(), wanted.tolist(), strict=True):
+        level.append(max(height, level[left], level[right]))
+    return np.array(level[tree.n_leaves :])
+
+
+# ---- networkx ---------------------------------------------------------------------------------
+
+
+def parse_networkx(graph: Any) -> Parts:
+    """Read a networkx DiGraph; see `Tree.from_networkx`."""
+    order = _from_root(graph)
+    leaves = [node for node in graph if not graph.out_degree(node)]
+    number = {leaf: place for place, leaf in enumerate(leaves)}
+    inner = [node for node in reversed(order) if node not in number]
+    number |= {node: len(leaves) + row for row, node in enumerate(inner)}
+    children = [[number[child] for child in graph.successors(node)] for node in inner]
+    labels = [str(graph.nodes[leaf].get("label", leaf)) for leaf in leaves]
+    heights = [graph.nodes[node].get("height") for node in inner]
+    return Parts(children, labels, heights if heights and None not in heights else None)
+
+
+def format_networkx(tree: Tree) -> Any:
+    """Return a networkx DiGraph; see `Tree.to_networkx`."""
+    graph = _import_networkx().DiGraph()
+    for node, size in enumerate(tree.sizes.tolist()):
+        graph.add_node(node, size=size)
+    for leaf, label in enumerate(tree.labels):
+        graph.nodes[leaf]["label"] = label
+    for parent, pair in enumerate(tree.children.tolist(), start=tree.n_leaves):
+        graph.add_edges_from((parent, child) for child in pair)
+    for node, height in enumerate([] if tree.heights is None else tree.heights.tolist()):
+        graph.nodes[tree.n_leaves + node]["height"] = height
+    return graph
+
+
+def _import_networkx() -> Any:
+    try:
+        return import_module("networkx")
+    except ImportError:
+        raise ImportError(
+            "to_networkx needs networkx, which is not installed; "
+            "run: pip install 'hctrellis[networkx]'."
+        ) from None
+
+
+def _from_root(graph: Any) -> list[Any]:
+    """Return the nodes of a binary arborescence, parents before children, or say why not."""
+    if not graph.is_directed():
+        raise ValueError("the graph is undirected; expected a DiGraph with edges to the children.")
+    roots = [node for node in graph if graph.in_degree(node) == 0]
+    if len(roots) != 1:
+        raise ValueError(f"the graph has {len(roots)} nodes without a parent; expected one root.")
+    for node in graph:
+        if graph.in_degree(node) > 1:
+            raise ValueError(f"node {node!r} has {graph.in_degree(node)} parents; expected one.")
+        n_children = len(list(graph.successors(node)))
+        if n_children not in (0, 2):
+            raise ValueError(f"node {node!r} has {n_children} children; expected 2, or 0 (a leaf).")
+    order = list(roots)
+    for node in order:
+        order += graph.successors(node)
+    if len(order) < len(graph):
+        raise ValueError(
+            f"only {len(order)} of {len(graph)} nodes hang from the root; expected one tree."
+        )
+    return order
+
+
+# ---- JSON -------------------------------------------------------------------------------------
+
+
+def parse_json(text: str | Mapping[str, Any]) -> Parts:
+    """Read the JSON object written by `format_json`, as text or decoded."""
+    record = _decode_json(text) if isinstance(text, str) else text
+    if not isinstance(record, Mapping) or record.get("format") != JSON_FORMAT:
+        raise ValueError(f'the JSON is not an object with "format": "{JSON_FORMAT}".')
+    if record.get("version") != JSON_VERSION:
+        raise ValueError(
+            f"the tree is written in version {record.get('version')!r} of the format; this release "
+            f"reads version {JSON_VERSION}."
+        )
+    for field in ("labels", "children"):
+        if not isinstance(record.get(field), list | tuple):
+            raise ValueError(
+                f'the JSON tree has no list "{field}"; see format_json for the fields.'
+            )
+    return Parts(record["children"], record["labels"], record.get("heights"))
+
+
+def format_json(tree: Tree) -> str:
+    """Write a tree as a JSON object with five fields.
+
+    ``format`` is "hctrellis-tree", ``version`` is 1, ``labels`` lists the n labels, ``children``
+    the n - 1 pairs of node numbers (k-th pair: the children of node n + k), ``heights`` the n - 1
+    heights, or null.
+    """
+    return json.dumps(
+        {
+            "format": JSON_FORMAT,
+            "version": JSON_VERSION,
+            "labels": tree.labels,
+            "children": tree.children.tolist(),
+            "heights": None if tree.heights is None else tree.heights.tolist(),
+        }
+    )
+
+
+def _decode_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the text is not JSON ({error}); expected what to_json writes.") from None
+
+
+# ---- text -------------------------------------------------------------------------------------
+
+
+def format_text(tree: Tree, annotate: Callable[[int], str] | None = None) -> str:
+    """Draw a tree with a line per node; see `Tree.to_text`."""
+    notes = _notes(tree, annotate)
+    lines = []
+    stack = [(2 * tree.n_leaves - 2, "", "")]
+    while stack:
+        node, head, margin = stack.pop()
+        if node < tree.n_leaves:
+            lines.append(f"{head} {notes[node]}" if head else notes[node])
+            continue
+        lines.append(f"{head}┐ {notes[node]}".rstrip())
+        left, right = tree.children[node - tree.n_leaves].tolist()
+        stack.append((right, margin + "└─", margin + "  "))
+        stack.append((left, margin + "├─", margin + "│ "))
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Return text with control characters escaped, so that it stays on its line.
+
+    Examples
+    --------
+    >>> print(printable("two\\nlines"))
+    two\\nlines
+    """
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def _notes(tree: Tree, annotate: Callable[[int], str] | None) -> list[str]:
+    """Return what is shown at each node: labels, and annotations of internal nodes."""
+    inner = [""] * (tree.n_leaves - 1)
+    if annotate is not None:
+        inner = [annotate(mask) for mask in tree.masks[tree.n_leaves :]]
+    return [printable(text) for text in (*tree.labels, *inner)]
