@@ -46,6 +46,7 @@ from hctrellis.kernels.simd import (
     lane,
     load,
     maximum,
+    pack,
     splat,
     store,
     total,
@@ -55,6 +56,7 @@ from hctrellis.kernels.simd import (
 NEVER = -1e300  # log2 weight of a forbidden tree: finite, so that sums and differences stay so
 FORBIDDEN = -1e290  # anything below is forbidden
 TILE = 16  # positions of a tile
+TIE = 1e-12  # log weights closer than this are equal
 
 
 @jit
@@ -129,6 +131,17 @@ def cross_distance(left, right, distances):
                     extreme = distances[i, j] if first else combine(extreme, distances[i, j])
                     first = False
     return extreme
+
+
+@jit
+def cross_lanes(lefts, rights, low, distances):
+    """The extreme distances of four splits of lefts[i] and rights[i] | low."""
+    return pack(
+        cross_distance(lefts[0], rights[0] | low, distances),
+        cross_distance(lefts[1], rights[1] | low, distances),
+        cross_distance(lefts[2], rights[2] | low, distances),
+        cross_distance(lefts[3], rights[3] | low, distances),
+    )
 
 
 @jit
@@ -311,7 +324,7 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
     on each other. Returns a cluster whose sum is not a number, or 0.
     """
     features, best, rest, node = tables
-    low_cross = cross_tables[2]
+    distances, near, low_cross = cross_tables
     block_f, block_best, block_rest, log_weights, factors, rests = work
     tops, sums, references = partial
     n_low = 1 << low_bits
@@ -369,8 +382,13 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
                     remaining[block] ^= bit
                     leaves[block] = bit << low_bits
                     others[block] = (highs[block] ^ bit) << low_bits
+                cross = cross_lanes(leaves, others, low, distances) if CROSS else 0.0
                 x, factor = leaf(
-                    gather_row(features, leaves, 0), gather_row(features, others, low), parent, prm, 0.0
+                    gather_row(features, leaves, 0),
+                    gather_row(features, others, low),
+                    parent,
+                    prm,
+                    cross,
                 )
                 w = weigh(x, gather(best, others, low))
                 peak = maximum(peak, w)
@@ -471,4 +489,31 @@ def solve_blocks(highs, low_bits, tables, cross_tables, params, root_params):
         )
         if bad != 0:
             return bad
+    return 0
+
+
+@jit
+def best_split(parent, features, best, params, distances):
+    """The child with the lowest leaf of the best split of a cluster.
+
+    Among splits whose log weights agree to TIE, relative to their size, the one in which that
+    child is the smallest number: the rule does not depend on the order of computation.
+    """
+    first = parent & -parent
+    others = parent ^ first
+    top = NEVER
+    for again in range(2):
+        sub = 0
+        while sub != others:
+            left = first | sub
+            right = others ^ sub
+            x, factor = split_terms(left, right, parent, features, params, distances)
+            w = weigh(x, best[left] + best[right])
+            if SCALED:
+                w += math.log2(factor)
+            if again == 0:
+                top = max(top, w)
+            elif w >= top - TIE * max(1.0, abs(top)):
+                return left
+            sub = (sub - others) & others
     return 0

@@ -14,6 +14,7 @@ import numpy as np
 
 
 LN2 = math.log(2.0)
+FORBIDDEN = -1e290  # log2 weights below are forbidden
 
 
 @jit
@@ -49,24 +50,18 @@ def split_log_weight(left, right, parent, features, params, distances):
 
 
 @jit
-def list_splits(parent, features, params, distances, lefts, log_weights):
-    """All splits of a cluster: the child with its first leaf, and log psi; increasing masks."""
-    first = parent & -parent
-    others = parent ^ first
-    sub = 0
-    for i in range(lefts.size):
-        lefts[i] = first | sub
-        log_weights[i] = split_log_weight(
-            lefts[i], others ^ sub, parent, features, params, distances
-        )
-        sub = (sub - others) & others
+def node_log_weight(parent, node):
+    """What a cluster adds as a parent."""
+    if node.size == 0:
+        return 0.0
+    return node[parent] * LN2 if node[parent] > FORBIDDEN else -np.inf
 
 
 @jit
-def solve(features, node, params, root_params, distances, log_z, log_max, count, count_modulo):
-    """Fill log Z, the log weight of the best tree and the number of trees of every cluster.
+def solve(features, node, params, root_params, distances, log_z, log_max):
+    """Fill log Z and the log weight of the best tree of every cluster.
 
-    log_z, log_max, count : float64 (2^n); count_modulo : uint64 (2^n), the count modulo 2^64.
+    log_z, log_max : float64 (2^n)
     node : float64 (2^n or 0), log2 of the cluster's own weight.
     """
     root = log_z.size - 1
@@ -75,32 +70,60 @@ def solve(features, node, params, root_params, distances, log_z, log_max, count,
         others = parent ^ first
         if others == 0:
             log_z[parent] = log_max[parent] = 0.0
-            count[parent] = count_modulo[parent] = 1
             continue
-        own = node[parent] * LN2 if node.size > 0 else 0.0
+        own = node_log_weight(parent, node)
         prm = root_params if parent == root else params
         peak = -np.inf
-        total = trees = 0.0
+        total = 0.0
         best = -np.inf
-        modulo = np.uint64(0)
         sub = others
         while sub > 0:
             sub = (sub - 1) & others
             left = first | sub
             right = others ^ sub
             x = own + split_log_weight(left, right, parent, features, prm, distances)
-            if x == -np.inf or count[left] == 0 or count[right] == 0:
-                continue
             best = max(best, x + log_max[left] + log_max[right])
             z = x + log_z[left] + log_z[right]
+            if z == -np.inf:
+                continue
             if z > peak:
                 total = total * math.exp(peak - z) + 1.0
                 peak = z
             else:
                 total += math.exp(z - peak)
-            trees += count[left] * count[right]
-            modulo += count_modulo[left] * count_modulo[right]
         log_max[parent] = best
         log_z[parent] = peak + math.log(total) if total > 0.0 else -np.inf
+
+
+@jit
+def count_trees(features, node, params, root_params, distances, count, modulo):
+    """Fill the number of trees of non-zero weight of every cluster.
+
+    count : float64 (2^n), rounded; modulo : uint64 (2^n), exact modulo 2^64.
+    """
+    root = count.size - 1
+    for parent in range(1, count.size):
+        first = parent & -parent
+        others = parent ^ first
+        if others == 0:
+            count[parent] = 1.0
+            modulo[parent] = 1
+            continue
+        if node_log_weight(parent, node) == -np.inf:
+            continue
+        prm = root_params if parent == root else params
+        trees = 0.0
+        remainder = np.uint64(0)
+        sub = others
+        while sub > 0:
+            sub = (sub - 1) & others
+            left = first | sub
+            right = others ^ sub
+            if CHECKED:
+                x = split_log_weight(left, right, parent, features, prm, distances)
+                if x == -np.inf:
+                    continue
+            trees += count[left] * count[right]
+            remainder += modulo[left] * modulo[right]
         count[parent] = trees
-        count_modulo[parent] = modulo
+        modulo[parent] = remainder

@@ -10,6 +10,7 @@ scalar kernels and NumPy; with the JIT disabled a vector is simply an array of f
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -118,6 +119,11 @@ def maximum(a, b):  # type: ignore[no-untyped-def]
 def minimum(a, b):  # type: ignore[no-untyped-def]
     """The smaller one, elementwise (not defined for NaN)."""
     return np.minimum(a, b)
+
+
+def choose(a, positive, other):  # type: ignore[no-untyped-def]
+    """`positive` where a > 0, `other` elsewhere."""
+    return np.where(a > 0, positive, other)
 
 
 def sqrt(a):  # type: ignore[no-untyped-def]
@@ -301,6 +307,17 @@ def _choice(function: Callable[..., Any], comparison: str) -> None:
 
 _choice(maximum, ">")
 _choice(minimum, "<")
+
+
+def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    if VECTOR in signature.args:
+        args = _as_vectors(context, builder, signature, args)
+    a, positive, other = args
+    return builder.select(builder.fcmp_ordered(">", a, ir.Constant(a.type, None)), positive, other)
+
+
+for _types in itertools.product((VECTOR, types.float64), repeat=3):
+    _compiled(choose, VECTOR if VECTOR in _types else types.float64, *_types)(_choose)
 
 
 def _llvm(name: str) -> Callable[..., Any]:

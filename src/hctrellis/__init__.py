@@ -1,0 +1,38 @@
+"""Exact and honest inference over hierarchical clusterings.
+
+    import hctrellis as hct
+
+    post = hct.infer(hct.Linkage(table, method="average", beta=2.0))
+    post.map_tree, post.map_log_probability, post.log_partition
+"""
+
+from hctrellis._version import __version__
+from hctrellis.memory import TooLargeError
+from hctrellis.posterior import NoTreeError, Posterior, infer
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.correlation import CorrelationClustering
+from hctrellis.potentials.dasgupta import Dasgupta
+from hctrellis.potentials.function import FunctionPotential
+from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.potentials.linkage import Linkage
+from hctrellis.potentials.prior import BetaSplitting
+from hctrellis.tree import Tree
+from hctrellis.trellis.full import FullTrellis
+
+__all__ = [
+    "BetaSplitting",
+    "CorrelationClustering",
+    "Dasgupta",
+    "FullTrellis",
+    "FunctionPotential",
+    "Ginkgo",
+    "JetMass",
+    "Linkage",
+    "NoTreeError",
+    "Posterior",
+    "Potential",
+    "TooLargeError",
+    "Tree",
+    "__version__",
+    "infer",
+]

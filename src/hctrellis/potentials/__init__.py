@@ -1,0 +1,1 @@
+"""Potentials: models that weigh the splits of a tree, one a file; `base` is the contract."""

@@ -1,0 +1,252 @@
+"""The contract of a potential: what a model must say about splits, and what follows from it.
+
+A potential is bound to n labelled leaves. It weighs a split of a cluster P into L and R by
+psi(L, R) > 0 (or 0: forbidden), and a tree by the product over its splits. A model states
+
+- `features`: one row of numbers per cluster, for any collection of clusters;
+- `code`: log psi as a function of the feature rows of L, R and P, in a text that compiled kernels
+  and NumPy share (a `SplitCode`), with its parameters from `params`;
+- `own`: a term of log psi that depends on the parent alone;
+- `separable`: if the log weight of a tree is a sum of one term per cluster (and gains that grow
+  with the sibling's size), those terms; a faster kernel then serves it.
+
+Potentials add: log psi of ``a + b`` is the sum of both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hctrellis.clusters import BoolArray, ClusterList, Clusters, split_members
+from hctrellis.potentials.checks import default_labels
+from hctrellis.tree import Tree
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+    from hctrellis.tree import FloatArray
+
+Rows = Sequence["FloatArray"]
+"""The features of many clusters: one array per feature."""
+
+
+class Separable(NamedTuple):
+    """The log weight of a tree as a sum over its clusters.
+
+    log weight = constant + sum over internal clusters other than the root of own
+                          + sum over splits of gain(L) |R| + gain(R) |L|
+    """
+
+    own: FloatArray | None = None
+    gain: FloatArray | None = None
+    constant: float = 0.0
+
+
+class Potential(ABC):
+    """A weight for every split of every cluster of n labelled leaves."""
+
+    labels: tuple[str, ...]
+    beta: float = 1.0
+    """Inverse temperature: the weight of a tree is exp(-beta energy)."""
+    distances: FloatArray | None = None
+    """What the least or greatest distance between two clusters is taken of, if `code` asks."""
+
+    # ---- the contract -------------------------------------------------------------------------
+
+    @abstractmethod
+    def features(self, clusters: Clusters) -> list[FloatArray]:
+        """One array per feature, each with one number per cluster."""
+
+    @abstractmethod
+    def code(self) -> SplitCode | None:
+        """How log psi follows from features; None if only NumPy can tell (see `evaluate`)."""
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        """The parameters of `code`, for the split at the root or for all others."""
+        return (self.beta,)
+
+    def own(self, clusters: Clusters) -> FloatArray | None:
+        """The part of log psi that depends on the parent alone; -inf forbids the parent."""
+        return None
+
+    def separable(self, clusters: Clusters) -> Separable | None:
+        """The log weight of trees as a sum over clusters, if it is one."""
+        return None
+
+    # ---- what follows -------------------------------------------------------------------------
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.labels)
+
+    @property
+    def parts(self) -> tuple[Potential, ...]:
+        """The potentials of which this one is the sum."""
+        return (self,)
+
+    def evaluate(
+        self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
+    ) -> FloatArray:
+        """Log psi of many splits from feature rows, less `own`; in NumPy.
+
+        Parameters
+        ----------
+        left, right, parent : sequences of arrays
+            Features of the three clusters of every split.
+        root : bool
+            Whether the parents are the root.
+        single : bool array, shape (2, m)
+            Whether the left and the right children are single leaves.
+        cross : array or None
+            The least or greatest distance between the children, if `code` asks for it.
+        """
+        code = self.code()
+        assert code is not None
+        params = self.params(root)
+        if code.leaf is None:
+            return _log(code.pair(left, right, parent, params, cross))
+        pairs = _log(code.pair(left, right, parent, params, cross))
+        lefts = _log(code.leaf(left, right, parent, params, cross))
+        rights = _log(code.leaf(right, left, parent, params, cross))
+        return np.where(single[0], lefts, np.where(single[1], rights, pairs))
+
+    def split_log_weights(
+        self, left: BoolArray, right: BoolArray, parent: BoolArray | None = None
+    ) -> FloatArray:
+        """Log psi of many splits.
+
+        Parameters
+        ----------
+        left, right : bool array, shape (m, n)
+            Row k, column i: whether leaf i is in that child of split k.
+
+        Returns
+        -------
+        array, shape (m,)
+        """
+        both = left | right if parent is None else parent
+        total = np.zeros(len(both))
+        root = both.all(axis=1)
+        for is_root in (False, True):
+            rows = root == is_root
+            if rows.any():
+                total[rows] = self._log_weights(left[rows], right[rows], both[rows], is_root)
+        return total
+
+    def _log_weights(
+        self, left: BoolArray, right: BoolArray, parent: BoolArray, root: bool
+    ) -> FloatArray:
+        single = np.array([left.sum(axis=1) == 1, right.sum(axis=1) == 1])
+        total = np.zeros(len(left))
+        for part in self.parts:
+            lists = [ClusterList(members) for members in (left, right, parent)]
+            rows = [part.features(clusters) for clusters in lists]
+            with np.errstate(all="ignore"):
+                total += part.evaluate(*rows, root, single, extreme_distances(part, left, right))
+                own = part.own(lists[2])
+            if own is not None:
+                total += own
+        return total
+
+    def log_weight(self, tree: Tree) -> float:
+        """The log weight of a tree: the sum of log psi over its splits."""
+        return float(self.split_log_weights(*split_members(self.align(tree))).sum())
+
+    def energy(self, tree: Tree) -> float:
+        """The energy of a tree, E = -log weight / beta (beta = 1 for models without one)."""
+        if self.beta == 0:
+            raise ValueError("the energy of a tree is not defined by its weight at beta = 0")
+        return -self.log_weight(tree) / self.beta
+
+    def align(self, tree: Tree) -> Tree:
+        """The same tree with leaf i named labels[i]."""
+        if not isinstance(tree, Tree):
+            raise TypeError(f"expected a Tree, got {type(tree).__name__}")
+        if tree.labels == self.labels:
+            return tree
+        if set(tree.labels) != set(self.labels):
+            odd = sorted(set(tree.labels) ^ set(self.labels))
+            raise ValueError(
+                f"the tree has {tree.n_leaves} leaves and the potential {self.n_leaves}, and "
+                f"their labels differ, for instance {odd[0]!r}; use tree.relabel(...) to rename"
+            )
+        return tree.reorder(self.labels)
+
+    def __add__(self, other: Potential) -> Potential:
+        if not isinstance(other, Potential):
+            return NotImplemented
+        return SumPotential((*self.parts, *other.parts))
+
+    def __radd__(self, other: object) -> Potential:
+        if other == 0:  # so that sum([...]) works
+            return self
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n_leaves} leaves{self._describe()})"
+
+    def _describe(self) -> str:
+        return f", beta={self.beta:g}"
+
+
+def _log(weight: tuple[Any, Any]) -> FloatArray:
+    x, factor = weight
+    return np.asarray(x + np.log(factor))
+
+
+def extreme_distances(part: Potential, left: BoolArray, right: BoolArray) -> FloatArray | None:
+    """The extreme distance between the two children of each split."""
+    code = part.code()
+    if code is None or code.cross is None:
+        return None
+    assert part.distances is not None
+    extreme, nothing = extremes(code)
+    result = np.full(len(left), nothing)
+    for i, row in enumerate(part.distances):
+        reach = extreme.reduce(np.where(right, row, nothing), axis=1)
+        result = np.where(left[:, i], extreme(result, reach), result)
+    return result
+
+
+def extremes(code: SplitCode) -> tuple[np.ufunc, float]:
+    """The ufunc that finds the least or greatest distance, and its value for no distances."""
+    from hctrellis.kernels import simd
+
+    return (np.minimum, np.inf) if code.cross is simd.minimum else (np.maximum, -np.inf)
+
+
+class SumPotential(Potential):
+    """The sum of several potentials over the same leaves."""
+
+    def __init__(self, parts: Sequence[Potential]) -> None:
+        self._parts = tuple(parts)
+        named = [part.labels for part in parts if part.labels != default_labels(part.n_leaves)]
+        self.labels = named[0] if named else parts[0].labels
+        for part in parts:
+            if part.n_leaves != self.n_leaves:
+                raise ValueError(
+                    f"cannot add potentials over {self.n_leaves} and {part.n_leaves} leaves"
+                )
+            if part.labels not in (self.labels, default_labels(self.n_leaves)):
+                raise ValueError(
+                    "cannot add potentials with different labels: "
+                    f"{self.labels!r:.60} and {part.labels!r:.60}"
+                )
+
+    @property
+    def parts(self) -> tuple[Potential, ...]:
+        return self._parts
+
+    def features(self, clusters: Clusters) -> list[FloatArray]:
+        return [row for part in self.parts for row in part.features(clusters)]
+
+    def code(self) -> SplitCode | None:
+        return None
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(part) for part in self.parts)
+

@@ -1,0 +1,87 @@
+"""Checks of what users hand to a potential: one clear sentence for each mistake."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from hctrellis.tree import FloatArray
+
+SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry
+
+
+def as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
+    """A float64 array of real numbers."""
+    try:
+        array = np.asarray(values)
+        if np.iscomplexobj(array):
+            raise TypeError
+        array = array.astype(float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} must be an array of real numbers; got {values!r:.80}") from None
+    return array
+
+
+def as_finite(values: npt.ArrayLike, what: str) -> FloatArray:
+    """A float64 array without NaN and infinities."""
+    array = as_floats(values, what)
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad) > 0:
+        where = ", ".join(str(i) for i in bad[0])
+        raise ValueError(
+            f"{what} has {len(bad)} entries that are not finite, the first at [{where}]; "
+            "fill in or leave out missing values first"
+        )
+    return array
+
+
+def as_symmetric(values: npt.ArrayLike, what: str) -> FloatArray:
+    """A finite, symmetric n x n matrix with n >= 1, exactly symmetric."""
+    matrix = as_finite(values, what)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{what} must be a square matrix (n x n); got shape {matrix.shape}")
+    if len(matrix) == 0:
+        raise ValueError(f"{what} is empty; at least one leaf is needed")
+    gap = np.abs(matrix - matrix.T)
+    if gap.max() > SYMMETRY_TOLERANCE * np.abs(matrix).max():
+        i, j = np.unravel_index(gap.argmax(), gap.shape)
+        raise ValueError(
+            f"{what} must be symmetric; [{i}, {j}] is {matrix[i, j]:g} but [{j}, {i}] is "
+            f"{matrix[j, i]:g} (symmetrise it, for instance with (w + w.T) / 2)"
+        )
+    return matrix if gap.max() == 0 else (matrix + matrix.T) / 2
+
+
+def as_positive(value: float, what: str, *, zero: bool = False) -> float:
+    """A finite number > 0 (or >= 0)."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} must be a number; got {value!r:.80}") from None
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        bound = "not negative" if zero else "positive"
+        raise ValueError(f"{what} must be a finite number and {bound}; got {number}")
+    return number
+
+
+def as_labels(labels: Iterable[object] | None, n_leaves: int) -> tuple[str, ...]:
+    """n different strings; "0", "1", ... by default."""
+    if labels is None:
+        return default_labels(n_leaves)
+    texts = tuple(str(label) for label in labels)
+    if len(texts) != n_leaves:
+        raise ValueError(f"{len(texts)} labels were given for {n_leaves} leaves; give one each")
+    if len(set(texts)) < n_leaves:
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise ValueError(f"labels must differ, but {twice!r} is given {texts.count(twice)} times")
+    return texts
+
+
+def default_labels(n_leaves: int) -> tuple[str, ...]:
+    """The labels of leaves that were given none: "0", "1", ..."""
+    return tuple(str(i) for i in range(n_leaves))

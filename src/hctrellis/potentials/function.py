@@ -1,0 +1,165 @@
+"""A user's own potential, from a function of the features of the three clusters of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hctrellis.clusters import BoolArray, Clusters
+from hctrellis.potentials.base import Potential, Rows
+from hctrellis.potentials.checks import as_finite, as_labels
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+    from hctrellis.tree import FloatArray
+
+_TRIED_SPLITS = 32  # random splits on which a function is tried when it is given
+
+
+class FunctionPotential(Potential):
+    """log psi(L, R) by a function of the features of L, R and their union P.
+
+    The function is called as ``function(left, right, parent)``; ``left[f]`` is feature f of the left
+    child, and so on. It must be symmetric in left and right, and return log psi: finite, or -inf
+    for a forbidden split.
+
+    - A plain Python function is given NumPy arrays (many splits at once) and returns an array.
+    - A Numba function (decorated with ``@numba.njit``) is given floats (one split) and returns a
+      float. It is compiled into the kernels. If it is plain arithmetic, four splits are
+      computed at a time.
+
+    Parameters
+    ----------
+    function : callable
+    features : callable or array_like
+        ``features(clusters)`` returns an array per feature, in a list, with one number per cluster;
+        it may ask ``clusters.sizes``, ``clusters.leaf_sums(values)``, ``clusters.pair_sums(matrix)``
+        and ``clusters.members``. Or an array, shape (n,) or (n, d): values of the leaves,
+        which are summed over a cluster.
+    n_leaves : int, optional
+        Needed if neither an array of features nor labels are given.
+    labels : iterable of str, optional
+
+    Examples
+    --------
+    The weight of a tree falls with the sum of its cluster sizes: balanced trees are preferred.
+
+    >>> from hctrellis import FunctionPotential, infer
+    >>> balanced = FunctionPotential(
+    ...     lambda left, right, parent: -parent[0], features=lambda c: [c.sizes], n_leaves=4
+    ... )
+    >>> infer(balanced).map_tree
+    Tree(4 leaves: ((0,1),(2,3)))
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        features: Callable[[Clusters], Any] | npt.ArrayLike,
+        n_leaves: int | None = None,
+        labels: Iterable[object] | None = None,
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"function must be callable; got {type(function).__name__}")
+        self.function = function
+        self._features = features if callable(features) else _summed(features)
+        names = None if labels is None else tuple(labels)
+        n = _n_leaves(features, n_leaves, names)
+        self.labels = as_labels(names, n)
+        self._compiled = hasattr(function, "py_func")
+        self._n_features: int | None = None
+        self._try_out()
+
+    def features(self, clusters: Clusters) -> list[FloatArray]:
+        rows = _as_rows(self._features(clusters), len(clusters))
+        self._n_features = len(rows)
+        return rows
+
+    def code(self) -> SplitCode | None:
+        if not self._compiled:
+            return None
+        from hctrellis.kernels.bind import SplitCode
+
+        assert self._n_features is not None
+        return SplitCode(self.function, n_features=self._n_features, users=True)
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        return ()
+
+    def evaluate(
+        self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
+    ) -> FloatArray:
+        m = single.shape[1]
+        if self._compiled:
+            splits = zip(*(zip(*rows, strict=True) for rows in (left, right, parent)), strict=True)
+            values: Any = [self.function(*split) for split in splits]
+        else:
+            values = self.function(left, right, parent)
+        array = np.asarray(values, float)
+        if array.shape not in ((), (m,)):
+            raise ValueError(
+                f"function returned an array of shape {array.shape} for {m} splits; "
+                f"expected ({m},), one log weight each"
+            )
+        return np.broadcast_to(array, (m,))
+
+    def _try_out(self) -> None:
+        """Call the function on random splits: it must run, and be symmetric."""
+        rng = np.random.default_rng(0)
+        side = rng.integers(0, 3, (_TRIED_SPLITS, self.n_leaves))
+        left, right = side == 0, side == 1
+        some = left.any(axis=1) & right.any(axis=1)
+        if self.n_leaves < 2 or not some.any():
+            return
+        one = self.split_log_weights(left[some], right[some])
+        other = self.split_log_weights(right[some], left[some])
+        with np.errstate(invalid="ignore"):
+            same = np.isclose(one, other, rtol=1e-8, atol=1e-8, equal_nan=True)
+        if not same.all():
+            k = int(np.flatnonzero(~same)[0])
+            raise ValueError(
+                "function must give a split the same log weight whichever child is left; it gave "
+                f"{one[k]:g} and {other[k]:g} for one of them"
+            )
+
+    def _describe(self) -> str:
+        return f", {getattr(self.function, '__name__', 'function')}"
+
+
+def _n_leaves(features: Any, n_leaves: int | None, labels: Sequence[object] | None) -> int:
+    if not callable(features):
+        return len(np.asarray(features))
+    if n_leaves is not None:
+        return int(n_leaves)
+    if labels is not None:
+        return len(labels)
+    raise ValueError("n_leaves or labels must be given when features is a function")
+
+
+def _summed(values: npt.ArrayLike) -> Callable[[Clusters], list[FloatArray]]:
+    array = as_finite(values, "features")
+    if array.ndim not in (1, 2) or len(array) == 0:
+        raise ValueError(
+            f"features must be a function, or an array with a row per leaf; got shape {array.shape}"
+        )
+    columns = np.atleast_2d(array.T)
+    return lambda clusters: [clusters.leaf_sums(column) for column in columns]
+
+
+def _as_rows(given: Any, n_clusters: int) -> list[FloatArray]:
+    """A list of arrays, one per feature."""
+    if isinstance(given, list | tuple):
+        rows = [np.asarray(row, float) for row in given]
+    else:
+        array = np.asarray(given, float)
+        rows = [array] if array.ndim == 1 else list(array.T)
+    for row in rows:
+        if row.shape != (n_clusters,):
+            raise ValueError(
+                f"features returned an array of shape {row.shape} for {n_clusters} clusters; "
+                f"expected a list of arrays of shape ({n_clusters},), one per feature"
+            )
+    return rows

@@ -1,0 +1,164 @@
+"""Merge heights as energies: the familiar linkages of SciPy, turned into a distribution."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from hctrellis.clusters import Clusters
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.checks import as_finite, as_labels, as_positive, as_symmetric
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+    from hctrellis.tree import FloatArray
+
+Method = Literal["single", "complete", "average", "centroid", "ward"]
+
+
+class Linkage(Potential):
+    """psi(L, R) = exp(-beta h(L, R)), h the height at which SciPy's linkage would merge L and R.
+
+    The energy of a tree is the sum of its merge heights.
+
+    ========== ==========================================================================
+    method     height of the merge of L and R
+    ========== ==========================================================================
+    single     least distance between a leaf of L and a leaf of R
+    complete   greatest such distance
+    average    mean such distance
+    centroid   distance between the two centroids
+    ward       sqrt(2 |L| |R| / (|L| + |R|)) times the distance between the two centroids
+    ========== ==========================================================================
+
+    Ward's *increase of the sum of squares* itself would be useless here: it telescopes, so that
+    every tree has the same total. The height, its square root, does not.
+
+    Parameters
+    ----------
+    data : array_like
+        A table, shape (n, d), one row a leaf; or distances: condensed as `scipy` has them, shape
+        (n (n-1) / 2,), or a square matrix with ``metric="precomputed"``.
+    method : {"single", "complete", "average", "centroid", "ward"}
+    beta : float
+        Inverse temperature, >= 0, per unit of distance.
+    metric : str
+        For a table: any metric of `scipy.spatial.distance.pdist`. "centroid" and "ward" need
+        Euclidean distances.
+    labels : iterable of str, optional
+
+    Examples
+    --------
+    >>> from hctrellis import Linkage, Tree
+    >>> model = Linkage([[0.0], [1.0], [5.0]], method="average")
+    >>> model.energy(Tree.from_nested(((0, 1), 2)))
+    5.5
+    """
+
+    def __init__(
+        self,
+        data: npt.ArrayLike,
+        method: Method = "average",
+        beta: float = 1.0,
+        metric: str = "euclidean",
+        labels: Iterable[object] | None = None,
+    ) -> None:
+        if method not in get_args(Method):
+            raise ValueError(f"method must be one of {', '.join(get_args(Method))}; got {method!r}")
+        self.method: Method = method
+        self.distances = _distances(data, metric)
+        self.labels = as_labels(labels, len(self.distances))
+        self.beta = as_positive(beta, "beta", zero=True)
+        if method in ("centroid", "ward") and metric not in ("euclidean", "precomputed"):
+            raise ValueError(
+                f"{method} heights need Euclidean distances; got metric={metric!r} "
+                "(use average, single or complete with other metrics)"
+            )
+
+    def features(self, clusters: Clusters) -> list[FloatArray]:
+        assert self.distances is not None
+        if self.method in ("single", "complete"):
+            return []
+        sizes = np.maximum(clusters.sizes, 1.0)
+        if self.method == "average":
+            return [clusters.pair_sums(self.distances), 1.0 / sizes]
+        squares = clusters.pair_sums(self.distances**2)
+        squares /= sizes
+        return [squares] if self.method == "ward" else [squares, 1.0 / sizes]
+
+    def code(self) -> SplitCode:
+        from hctrellis.kernels import splits
+
+        code: SplitCode = getattr(splits, self.method.upper())
+        return code
+
+    def _describe(self) -> str:
+        return f", {self.method}, beta={self.beta:g}"
+
+
+def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
+    """The square matrix of distances."""
+    from scipy.spatial.distance import pdist, squareform
+
+    if metric == "precomputed" and np.ndim(data) != 1:
+        return _checked(as_symmetric(data, "distances"))
+    values = as_finite(data, "data")
+    if values.ndim == 1:
+        return _checked(squareform(_condensed(values)))
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(
+            "data must be a table (n x d), condensed distances (n (n-1) / 2 numbers) or a square "
+            f'matrix with metric="precomputed"; got shape {values.shape}'
+        )
+    if _looks_like_distances(values):
+        warnings.warn(
+            f"the {len(values)} x {len(values)} table looks like a matrix of distances; if it is "
+            'one, say metric="precomputed"',
+            stacklevel=3,
+        )
+    square: FloatArray = squareform(pdist(values, metric=metric))
+    if not np.isfinite(square).all():
+        raise ValueError(
+            f"the {metric} distance between some rows is not defined; "
+            "leave out constant rows or choose another metric"
+        )
+    return square
+
+
+def _condensed(values: FloatArray) -> FloatArray:
+    n = round((1 + (1 + 8 * values.size) ** 0.5) / 2)
+    if values.size != n * (n - 1) // 2:
+        raise ValueError(
+            f"condensed distances of n leaves are n (n-1) / 2 numbers; got {values.size}"
+        )
+    return values
+
+
+def _checked(distances: FloatArray) -> FloatArray:
+    if (distances < 0).any():
+        i, j = np.argwhere(distances < 0)[0]
+        raise ValueError(
+            f"distances must not be negative; [{i}, {j}] is {distances[i, j]:g} (similarities? "
+            "use Dasgupta or CorrelationClustering, or turn them into distances)"
+        )
+    if np.diagonal(distances).any():
+        i = int(np.flatnonzero(np.diagonal(distances))[0])
+        raise ValueError(
+            f"the distance of a leaf to itself must be 0; [{i}, {i}] is {distances[i, i]:g} "
+            "(similarities? use Dasgupta or CorrelationClustering)"
+        )
+    return distances
+
+
+def _looks_like_distances(values: FloatArray) -> bool:
+    return (
+        values.shape[0] == values.shape[1]
+        and len(values) > 1
+        and not np.diagonal(values).any()
+        and bool((values >= 0).all())
+        and np.allclose(values, values.T)
+    )

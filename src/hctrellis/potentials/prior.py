@@ -1,0 +1,90 @@
+"""Priors over tree shapes: weights that depend on the sizes of clusters only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from hctrellis.clusters import Clusters
+from hctrellis.potentials.base import Potential, Separable
+from hctrellis.potentials.checks import as_labels
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+    from hctrellis.tree import FloatArray
+
+
+class BetaSplitting(Potential):
+    """Aldous' beta-splitting model over labelled trees, a probability distribution (Z = 1).
+
+    A cluster of m leaves is split into i and m - i leaves with probability proportional to
+    Gamma(beta + i + 1) Gamma(beta + m - i + 1) / (i! (m - i)!), and then into any such pair of
+    clusters alike. beta = 0 is the Yule model, beta = -1.5 makes all trees equally likely, small
+    beta prefers caterpillars and large beta balanced trees. Add it to a model to use it as a prior.
+
+    Parameters
+    ----------
+    n_leaves : int
+    beta : float
+        Greater than -2.
+    labels : iterable of str, optional
+
+    References
+    ----------
+    D. Aldous, Probability distributions on cladograms, 1996.
+
+    Examples
+    --------
+    >>> import math
+    >>> from hctrellis import BetaSplitting, Tree
+    >>> yule = BetaSplitting(4)
+    >>> round(math.exp(yule.log_weight(Tree.from_nested(((0, 1), (2, 3))))), 6)
+    0.111111
+    """
+
+    def __init__(
+        self, n_leaves: int, beta: float = 0.0, labels: Iterable[object] | None = None
+    ) -> None:
+        if not isinstance(n_leaves, int | np.integer) or n_leaves < 1:
+            raise ValueError(f"n_leaves must be a whole number, at least 1; got {n_leaves!r}")
+        if not np.isfinite(beta) or beta <= -2:
+            raise ValueError(f"beta must be a finite number greater than -2; got {beta}")
+        self.labels = as_labels(labels, int(n_leaves))
+        self.shape = float(beta)
+        self._child, self._parent = self._tables(int(n_leaves))
+
+    def _tables(self, n: int) -> tuple[FloatArray, FloatArray]:
+        """The log weight of a child of each size, and of a parent of each size."""
+        sizes = np.arange(n + 1)
+        child = gammaln(self.shape + sizes + 1)
+        child[0] = 0.0
+        parent = np.zeros(n + 1)
+        for m in range(2, n + 1):
+            i = sizes[1:m]
+            planar = child[i] + child[m - i] - gammaln(i + 1) - gammaln(m - i + 1)
+            parent[m] = np.log(2) - logsumexp(planar) - gammaln(m + 1)
+        return child, parent
+
+    def features(self, clusters: Clusters) -> list[FloatArray]:
+        sizes = clusters.sizes.astype(int)
+        return [self._child[sizes], self._parent[sizes]]
+
+    def code(self) -> SplitCode:
+        from hctrellis.kernels.splits import SIZES
+
+        return SIZES
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        return ()
+
+    def separable(self, clusters: Clusters) -> Separable:
+        own = (self._child + self._parent)[clusters.sizes.astype(int)]
+        n = self.n_leaves
+        leaves = n * self._child[1] if n > 1 else 0.0
+        return Separable(own=own, constant=float(leaves + self._parent[n]))
+
+    def _describe(self) -> str:
+        return f", beta={self.shape:g}"

@@ -1,0 +1,1 @@
+"""Trellises: which clusters and splits are considered."""

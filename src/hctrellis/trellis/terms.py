@@ -1,0 +1,193 @@
+"""From a potential to the arrays and functions that the kernels of the full lattice take.
+
+The parts of a sum are sorted: what depends on one cluster only is added up into one array (`node`),
+and costs nothing in the loop over splits; what remains is a list of split functions with their
+features. Sums of separable potentials need no split function of their own at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hctrellis.clusters import Lattice
+from hctrellis.potentials.base import Potential, Separable, extremes
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+    from hctrellis.tree import FloatArray
+
+NEVER = -1e300  # as in the kernels: log2 weight of what is forbidden
+LOG2E = 1.4426950408889634
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A potential over all clusters of n leaves, ready for the kernels.
+
+    Attributes
+    ----------
+    codes : tuple of SplitCode
+        Split functions, each with its slice of `features` and `params`.
+    features : float64 array, shape (k, 2^n)
+    node : float64 array, shape (2^n,) or (0,)
+        log2 of the weight that a cluster adds as a parent; NEVER if it is forbidden.
+    params, root_params : tuple of float
+    distances : float64 array, shape (n, n) or (0, 0)
+        What split functions that ask for the extreme distance between clusters take it of.
+    constant : float
+        Added to the log weight of every tree.
+    linear : bool
+        Whether features[0] are gains (or there are no features): the multiply-add kernel serves.
+    """
+
+    codes: tuple[SplitCode, ...]
+    features: FloatArray
+    node: FloatArray
+    params: tuple[float, ...]
+    root_params: tuple[float, ...]
+    distances: FloatArray
+    constant: float
+    linear: bool
+
+    @property
+    def forbids_clusters(self) -> bool:
+        return bool(self.node.size > 0 and self.node[1:].min() <= NEVER)
+
+    @property
+    def forbids_splits(self) -> bool:
+        return any(code.users for code in self.codes)
+
+
+def assemble(potential: Potential) -> Terms:
+    """The terms of a potential over the full lattice of its leaves."""
+    from hctrellis.kernels.splits import GAINS
+
+    lattice = Lattice(potential.n_leaves)
+    node = _Node(len(lattice))
+    constant = 0.0
+    gain: FloatArray | None = None
+    others = []
+    for part, separable in _sorted(potential, lattice):
+        if separable is None:
+            others.append(part)
+            continue
+        constant += separable.constant
+        node.add(separable.own, root=False)
+        if separable.gain is not None:
+            gain = separable.gain if gain is None else gain + separable.gain
+    for part in others:
+        node.add(part.own(lattice), root=True)
+    if others:
+        rows = [row for part in others for row in part.features(lattice)]
+        codes = [part.code() for part in others]
+    else:
+        rows = [] if gain is None else [gain, lattice.sizes]
+        codes = [] if gain is None else [GAINS]
+    return Terms(
+        codes=tuple(code for code in codes if code is not None),
+        features=_stack(rows, len(lattice)),
+        node=node.values,
+        params=tuple(p for part in others for p in part.params()),
+        root_params=tuple(p for part in others for p in part.params(root=True)),
+        distances=_distances(others),
+        constant=constant,
+        linear=not others,
+    )
+
+
+def _sorted(potential: Potential, lattice: Lattice) -> list[tuple[Potential, Separable | None]]:
+    """The parts, each with its sum over clusters if that serves.
+
+    Gains serve only if nothing else needs a loop over splits: otherwise one more split function
+    costs less than keeping both.
+    """
+    found = [(part, part.separable(lattice)) for part in potential.parts]
+    if any(separable is None for _, separable in found):
+        found = [(p, None if s is not None and s.gain is not None else s) for p, s in found]
+    return found
+
+
+class _Node:
+    """The sum of all terms of one cluster, in log2; no array as long as there are none."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.values = np.empty(0)
+
+    def add(self, own: FloatArray | None, root: bool) -> None:
+        if own is None:
+            return
+        if self.values.size == 0:
+            self.values = np.zeros(self._size)
+        at_root = self.values[-1] + (own[-1] * LOG2E if root else 0.0)
+        own *= LOG2E
+        self.values += own
+        self.values[-1] = at_root
+        np.maximum(self.values, NEVER, out=self.values)
+
+
+def _stack(rows: list[FloatArray], size: int) -> FloatArray:
+    """The rows as one array; each is freed as soon as it is copied."""
+    features = np.empty((len(rows), size))
+    for f in range(len(rows)):
+        features[f] = rows[f]
+        rows[f] = np.empty(0)
+    return features
+
+
+def _distances(parts: list[Potential]) -> FloatArray:
+    for part in parts:
+        code = part.code()
+        if code is not None and code.cross is not None:
+            assert part.distances is not None
+            return part.distances
+    return np.empty((0, 0))
+
+
+@dataclass(frozen=True)
+class CrossTables:
+    """Extreme distances between parts of clusters: high leaves by high parts, low by low parts.
+
+    The bits of a mask are divided into high and low ones (see the kernels). `between` holds, for
+    every mask, the extreme distance between its own high and low part; it is the last feature.
+    """
+
+    near: FloatArray
+    low: FloatArray
+    between: FloatArray
+
+
+def cross_tables(code: SplitCode, distances: FloatArray, low_bits: int) -> CrossTables:
+    """Extreme distances for the split of leaves into `low_bits` low ones and the others."""
+    extreme, nothing = extremes(code)
+    low, high = distances[:low_bits], distances[low_bits:]
+    to_low = _reach(low[:, :low_bits], extreme, nothing)
+    to_high = _reach(low[:, low_bits:], extreme, nothing)
+    return CrossTables(
+        near=_reach(high[:, low_bits:], extreme, nothing),
+        low=_either(to_low, extreme, nothing).T.copy(),
+        between=_either(to_high, extreme, nothing).ravel(),
+    )
+
+
+def _reach(distances: FloatArray, extreme: np.ufunc, nothing: float) -> FloatArray:
+    """Row i, column S: the extreme of distances[i, j] over j in S."""
+    rows, columns = distances.shape
+    reach = np.full((rows, 1 << columns), nothing)
+    for j in range(columns):
+        half = 1 << j
+        reach[:, half : 2 * half] = extreme(reach[:, :half], distances[:, j : j + 1])
+    return reach
+
+
+def _either(reach: FloatArray, extreme: np.ufunc, nothing: float) -> FloatArray:
+    """Row S, column T: the extreme of reach[i, S] over i in T."""
+    rows, sets = reach.shape
+    either = np.full((sets, 1 << rows), nothing)
+    for i in range(rows):
+        half = 1 << i
+        extreme(either[:, :half], reach[i][:, None], out=either[:, half : 2 * half])
+    return either
