@@ -1,17 +1,17 @@
 """Bind the split functions of a potential into the kernels.
 
-The kernel modules `full` and `scalar` are templates: they call functions (`pair`, `leaf`, ...)
-that they do not define. `bind` loads such a module once per distinct set of split functions, under
-a name of its own, with those functions set as globals first. Numba then fuses them into the
-loops, and, since they are module globals, can keep the machine code in its disk cache. The name
-carries a fingerprint of everything the code depends on, so a stale cache is never hit; a function
-whose dependencies cannot be fingerprinted is compiled in memory only.
+Some kernel files are templates: they call functions (`pair`, `leaf`, ...) that they do not define,
+or that an earlier template in a chain defines (`weights`, then `tiles`, then `full`). `bind` runs
+such a chain once per distinct set of split functions, in a module of its own, with those functions
+set as globals first. Numba then fuses them into the loops, and, since they are module globals, can
+keep the machine code in its disk cache. Cache files carry a fingerprint of everything the code
+depends on, so a stale one is never hit; a function whose dependencies cannot be fingerprinted is
+compiled in memory only.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import sys
 import types
 import uuid
@@ -32,7 +32,7 @@ from hctrellis.kernels.compile import jit_as
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row")
-_loaded: dict[tuple[str, tuple[SplitCode, ...]], types.ModuleType] = {}
+_loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
 
 @dataclass(frozen=True)
@@ -68,25 +68,26 @@ class SplitCode:
     users: bool = False
 
 
-def bind(template: str, codes: Sequence[SplitCode]) -> types.ModuleType:
-    """The kernel module `template` with the given split functions in it (their weights multiply)."""
-    codes = tuple(codes)
-    if (template, codes) not in _loaded:
-        _loaded[template, codes] = _load(template, codes)
-    return _loaded[template, codes]
+def bind(chain: Sequence[str], codes: Sequence[SplitCode]) -> types.ModuleType:
+    """One module out of a chain of templates, with the given split functions in it.
+
+    The weights of several split functions multiply.
+    """
+    key = (tuple(chain), tuple(codes))
+    if key not in _loaded:
+        _loaded[key] = _load(*key)
+    return _loaded[key]
 
 
-def _load(template: str, codes: Sequence[SplitCode]) -> types.ModuleType:
+def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleType:
     text = _adaptor(codes)
-    key, lasting = _fingerprint(template, text, codes)
-    name = f"{__package__}.{template}_{key}"
-    spec = importlib.util.spec_from_file_location(name, _FOLDER / f"{template}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    module.__dict__.update(_globals(text, codes), jit=jit_as(key, cache=lasting))
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    key, lasting = _fingerprint(text, codes)
+    module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_{key}")
+    module.__dict__.update(_globals(text, codes), jit=jit_as(f"{chain[-1]}-{key}", cache=lasting))
+    sys.modules[module.__name__] = module
+    for template in chain:
+        path = _FOLDER / f"{template}.py"
+        exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
     return module
 
 
@@ -104,6 +105,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     }
     return bound | {
         "combine": crosses[0] if crosses else simd.minimum,
+        "N_FEATURES": sum(code.n_features for code in codes),
         "CROSS": bool(crosses),
         "SCALED": any(code.scaled for code in codes),
         "LEAF_APART": any(code.leaf is not None for code in codes),
@@ -205,10 +207,10 @@ def _sources() -> bytes:
     return texts + f"{numba.__version__} {np.__version__}".encode()
 
 
-def _fingerprint(template: str, text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
+def _fingerprint(text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
     """A name for the code, and whether it means the same in every process."""
     digest = hashlib.sha256(_sources())
-    digest.update(f"{template}\n{text}\n".encode())
+    digest.update(text.encode())
     try:
         for code in codes:
             digest.update(repr((code.n_params, code.scaled, code.leaf is None)).encode())

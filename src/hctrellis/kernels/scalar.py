@@ -1,7 +1,7 @@
 """The recursions of log Z, MAP and count, one split at a time in natural logarithms.
 
-A template like `full` (see `bind`), the plain text of the mathematics: what the vectorised pass is
-held against and measured beside, and the pass that counts trees.
+A template (see `bind`), on top of `weights`: the plain text of the mathematics, what the vectorised
+pass is held against and measured beside, and the pass that counts trees.
 """
 
 # ruff: noqa: F821
@@ -12,41 +12,10 @@ import math
 
 import numpy as np
 
+from hctrellis.kernels.common import FORBIDDEN
+
 
 LN2 = math.log(2.0)
-FORBIDDEN = -1e290  # log2 weights below are forbidden
-
-
-@jit
-def cross_distance(left, right, distances):
-    """The extreme distance between a leaf of one cluster and a leaf of the other."""
-    extreme = np.nan
-    first = True
-    for i in range(distances.shape[0]):
-        if left >> i & 1:
-            for j in range(distances.shape[0]):
-                if right >> j & 1:
-                    extreme = distances[i, j] if first else combine(extreme, distances[i, j])
-                    first = False
-    return extreme
-
-
-@jit
-def split_log_weight(left, right, parent, features, params, distances):
-    """log psi of one split, whichever of its children are leaves."""
-    l = take_row(features, left)
-    r = take_row(features, right)
-    p = take_row(features, parent)
-    cross = cross_distance(left, right, distances) if CROSS else 0.0
-    if LEAF_APART and left & (left - 1) == 0:
-        x, factor = leaf_one(l, r, p, params, cross)
-    elif LEAF_APART and right & (right - 1) == 0:
-        x, factor = leaf_one(r, l, p, params, cross)
-    else:
-        x, factor = pair_one(l, r, p, params, cross)
-    if SCALED:
-        return x + math.log(factor)
-    return x
 
 
 @jit

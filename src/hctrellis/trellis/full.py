@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,7 +129,7 @@ class _Pass:
         self.low_bits = min(LOW_BITS, max(2, self.n_leaves - 5))
         self.n_high = max(0, self.n_leaves - self.low_bits)
         terms = assemble(potential)
-        self.kernel = _kernel("full", terms.codes)
+        self.kernel = _kernel(terms.chain, terms.codes)
         features, self.cross = _with_cross(terms, self.low_bits)
         self.terms = terms
         size = 1 << self.n_leaves
@@ -336,7 +336,7 @@ class CompiledSolution(FullSolution):
     def best_split(self, parent: int) -> int:
         terms = self.terms
         params = terms.root_params if parent == self.best.size - 1 else terms.params
-        kernel = _kernel("full", terms.codes)
+        kernel = _kernel(terms.chain, terms.codes)
         return int(kernel.best_split(parent, terms.features, self.best, params, terms.distances))
 
     @cached_property
@@ -348,7 +348,7 @@ class CompiledSolution(FullSolution):
         features = terms.features if codes else np.empty((0, size))
         params = (terms.params, terms.root_params) if codes else ((), ())
         count, modulo = np.zeros(size), np.zeros(size, np.uint64)
-        kernel = _kernel("scalar", codes)
+        kernel = _kernel(("weights", "scalar"), codes)
         kernel.count_trees(features, terms.node, *params, terms.distances, count, modulo)
         return exact_count(float(count[-1]), int(modulo[-1]))
 
@@ -372,10 +372,10 @@ class LevelSolution(FullSolution):
         return int(lefts[np.argmax(total >= top - TIE * max(1.0, abs(top)))])
 
 
-def _kernel(template: str, codes: tuple[SplitCode, ...]) -> Any:
+def _kernel(chain: Sequence[str], codes: Sequence[SplitCode]) -> Any:
     from hctrellis.kernels.bind import bind
 
-    return bind(template, codes)
+    return bind(chain, codes)
 
 
 def exact_count(approximate: float, modulo: int) -> int:

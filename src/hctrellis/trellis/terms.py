@@ -53,6 +53,11 @@ class Terms:
     linear: bool
 
     @property
+    def chain(self) -> tuple[str, ...]:
+        """The kernels that serve."""
+        return ("weights", "linear" if self.linear else "tiles", "full")
+
+    @property
     def forbids_clusters(self) -> bool:
         return bool(self.node.size > 0 and self.node[1:].min() <= NEVER)
 

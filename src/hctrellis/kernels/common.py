@@ -1,0 +1,66 @@
+"""What the kernels of the full lattice share: constants, and copying tables into tiles."""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+from hctrellis.kernels.compile import jit
+from hctrellis.kernels.simd import LANES, load, store, transpose
+
+NEVER = -1e300  # log2 weight of a forbidden tree: finite, so that sums and differences stay so
+FORBIDDEN = -1e290  # anything below is forbidden
+TIE = 1e-12  # log weights closer than this, relative to their size, are equal
+
+
+@jit
+def next_tile(sub, others, first, lefts, rights):
+    """The next submasks of a high part, as left and right sides; how many, and where we are.
+
+    Positions that are left over repeat the first.
+    """
+    count = 0
+    while sub > 0 and count < lefts.size:
+        sub = (sub - 1) & others
+        lefts[count] = first | sub
+        rights[count] = others ^ sub
+        count += 1
+    for t in range(count, lefts.size):
+        lefts[t] = lefts[0]
+        rights[t] = rights[0]
+    return sub, count
+
+
+@jit
+def load_tile(source, low_bits, masks, width, out, offset):
+    """Copy source[mask << low_bits | low] to out[offset + low * masks.size + position].
+
+    The first `width` positions are filled, a multiple of four.
+    """
+    tile = masks.size
+    for t in range(0, width, LANES):
+        a = masks[t] << low_bits
+        b = masks[t + 1] << low_bits
+        c = masks[t + 2] << low_bits
+        d = masks[t + 3] << low_bits
+        for low in range(0, 1 << low_bits, LANES):
+            rows = transpose(
+                load(source, a + low),
+                load(source, b + low),
+                load(source, c + low),
+                load(source, d + low),
+            )
+            at = offset + low * tile + t
+            store(out, at, rows[0])
+            store(out, at + tile, rows[1])
+            store(out, at + 2 * tile, rows[2])
+            store(out, at + 3 * tile, rows[3])
+
+
+@jit
+def load_values(best, rest, low_bits, masks, count, width, out_best, out_rest):
+    """The two numbers of the clusters of one side of a tile; none beyond `count` positions."""
+    load_tile(best, low_bits, masks, width, out_best, 0)
+    load_tile(rest, low_bits, masks, width, out_rest, 0)
+    for t in range(count, width):
+        for low in range(1 << low_bits):
+            out_best[low * masks.size + t] = NEVER
+            out_rest[low * masks.size + t] = 0.0

@@ -1,0 +1,155 @@
+"""Sums over the splits of one block, in tiles: one exponential per split.
+
+A template (see `bind`), on top of `weights` and below `full`.
+"""
+
+# ruff: noqa: F821
+# mypy: ignore-errors
+from __future__ import annotations
+
+import numpy as np
+
+from hctrellis.kernels.common import NEVER, load_tile, load_values, next_tile
+from hctrellis.kernels.simd import LANES, exp2, highest, load, maximum, splat, store, total
+
+TILE = 16  # splits side by side
+
+
+@jit
+def load_side(features, best, rest, low_bits, masks, count, width, out_f, out_best, out_rest):
+    """The rows of one side (left or right) of a tile; single leaves are left out if apart."""
+    for f in range(features.shape[0]):
+        load_tile(features[f], low_bits, masks, width, out_f, f * (TILE << low_bits))
+    load_values(best, rest, low_bits, masks, count, width, out_best, out_rest)
+    if LEAF_APART:
+        for t in range(count):
+            if masks[t] & (masks[t] - 1) == 0:
+                out_best[t] = NEVER
+                out_rest[t] = 0.0
+
+
+@jit
+def high_distances(lefts, rights, width, near, out):
+    """The extreme distance between the high parts of the two sides of each split of a tile."""
+    for t in range(width):
+        extreme = np.nan
+        first = True
+        for i in range(near.shape[0]):
+            if lefts[t] >> i & 1:
+                d = near[i, rights[t]]
+                extreme = d if first else combine(extreme, d)
+                first = False
+        out[t] = extreme
+
+
+@jit
+def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, partial, at):
+    """Sum over the splits of high << low_bits | low, all low, whose children both have high bits.
+
+    Writes the running maximum, sum and reference of every low part to the three arrays of
+    `partial`, at low * LANES + at.
+    """
+    features, best, rest, node = tables
+    distances, near, low_cross = cross_tables
+    left_f, right_f, left_best, right_best, left_rest, right_rest = work[0]
+    log_weights, factors, rests, top_v, sum_v, high_cross = work[1]
+    lefts, rights = work[2]
+    tops, sums, references = partial
+    n_low = 1 << low_bits
+    stride = TILE << low_bits
+    cross_at = (features.shape[0] - 1) * stride
+    root = best.size - 1
+    for low in range(n_low):
+        references[low * LANES + at] = NEVER
+        store(top_v, low * LANES, splat(0.0))
+        store(sum_v, low * LANES, splat(0.0))
+    first = high & -high
+    others = high ^ first
+    sub = others
+    while sub > 0:
+        sub, count = next_tile(sub, others, first, lefts, rights)
+        width = -(-count // LANES) * LANES
+        load_side(features, best, rest, low_bits, lefts, count, width, left_f, left_best, left_rest)
+        load_side(
+            features, best, rest, low_bits, rights, count, width, right_f, right_best, right_rest
+        )
+        if CROSS:
+            high_distances(lefts, rights, width, near, high_cross)
+        for low in range(n_low):
+            mask = high << low_bits | low
+            parent = take_row(features, mask)
+            prm = root_params if mask == root else params
+            entries = 0
+            peak = splat(NEVER)
+            left_low = low
+            while True:
+                right_low = low ^ left_low
+                i = left_low * TILE
+                j = right_low * TILE
+                for t in range(0, width, LANES):
+                    cross = 0.0
+                    if CROSS:
+                        cross = combine(
+                            combine(load(high_cross, t), low_cross[left_low, right_low]),
+                            combine(
+                                load(right_f, cross_at + i + t), load(left_f, cross_at + j + t)
+                            ),
+                        )
+                    x, factor = pair(
+                        load_row(left_f, i + t, stride),
+                        load_row(right_f, j + t, stride),
+                        parent,
+                        prm,
+                        cross,
+                    )
+                    w = weigh(x, load(left_best, i + t) + load(right_best, j + t))
+                    peak = maximum(peak, w)
+                    store(log_weights, entries, w)
+                    store(rests, entries, load(left_rest, i + t) * load(right_rest, j + t))
+                    if SCALED:
+                        store(factors, entries, factor)
+                    entries += LANES
+                if left_low == 0:
+                    break
+                left_low = (left_low - 1) & low
+            k = low * LANES
+            top = load(top_v, k)
+            acc = load(sum_v, k)
+            reference = references[k + at]
+            new = highest(peak)
+            if new > reference:
+                shrink = exp2(reference - new)
+                top = top * shrink
+                acc = acc * shrink
+                reference = new
+                references[k + at] = new
+            top, acc = absorb(entries, reference, log_weights, factors, rests, top, acc)
+            store(top_v, k, top)
+            store(sum_v, k, acc)
+    for low in range(n_low):
+        tops[low * LANES + at] = highest(load(top_v, low * LANES))
+        sums[low * LANES + at] = total(load(sum_v, low * LANES))
+
+
+@jit
+def make_work(n_features, low_bits):
+    """The buffers that `sum_tiles` needs."""
+    n_low = 1 << low_bits
+    rows = n_low * TILE
+    sides = (
+        np.empty(n_features * rows),
+        np.empty(n_features * rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+    )
+    entries = (
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(n_low * LANES),
+        np.empty(n_low * LANES),
+        np.empty(TILE),
+    )
+    return sides, entries, (np.empty(TILE, np.int64), np.empty(TILE, np.int64))

@@ -1,0 +1,91 @@
+"""The weight of a split, from the functions of a potential; and sums of such weights.
+
+The first of a chain of templates (see `bind`). Bound before it runs, as module globals:
+
+    pair(left, right, parent, params, cross) -> (x, factor): the weight of a split is factor * e^x
+    leaf(left, right, parent, params, cross) -> the same, where left is a single leaf
+    pair_one, leaf_one                       -> the same for single splits: floats, not vectors
+    combine(a, b)                            -> the smaller or larger of two distances
+    load_row, splat_row, gather_row          -> the features of clusters as a tuple of vectors
+    take_row(features, i)                    -> the features of one cluster as a tuple of floats
+    jit                                      -> the decorator that compiles for this potential
+    SCALED, LEAF_APART, CROSS, CHECKED       -> whether factor is not 1, whether leaf differs from
+                                                pair, whether cross is used, whether -inf may occur
+"""
+
+# ruff: noqa: F821
+# mypy: ignore-errors
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hctrellis.kernels.common import NEVER
+from hctrellis.kernels.simd import LANES, LOG2E, exp2, load, maximum, pack
+
+
+@jit
+def cross_distance(left, right, distances):
+    """The extreme distance between a leaf of one cluster and a leaf of the other."""
+    extreme = np.nan
+    first = True
+    for i in range(distances.shape[0]):
+        if left >> i & 1:
+            for j in range(distances.shape[0]):
+                if right >> j & 1:
+                    extreme = distances[i, j] if first else combine(extreme, distances[i, j])
+                    first = False
+    return extreme
+
+
+@jit
+def cross_lanes(lefts, rights, low, distances):
+    """The extreme distances of four splits of lefts[i] and rights[i] | low."""
+    return pack(
+        cross_distance(lefts[0], rights[0] | low, distances),
+        cross_distance(lefts[1], rights[1] | low, distances),
+        cross_distance(lefts[2], rights[2] | low, distances),
+        cross_distance(lefts[3], rights[3] | low, distances),
+    )
+
+
+@jit
+def split_terms(left, right, parent, features, params, distances):
+    """The x and factor of one split, whichever of its children are leaves."""
+    l = take_row(features, left)
+    r = take_row(features, right)
+    p = take_row(features, parent)
+    cross = cross_distance(left, right, distances) if CROSS else 0.0
+    if LEAF_APART and left & (left - 1) == 0:
+        return leaf_one(l, r, p, params, cross)
+    if LEAF_APART and right & (right - 1) == 0:
+        return leaf_one(r, l, p, params, cross)
+    return pair_one(l, r, p, params, cross)
+
+
+@jit
+def split_log_weight(left, right, parent, features, params, distances):
+    """log psi of one split, less what depends on the parent alone."""
+    x, factor = split_terms(left, right, parent, features, params, distances)
+    return x + math.log(factor) if SCALED else x
+
+
+@jit
+def weigh(x, best):
+    """log2 of a split's weight with the best trees of its children; forbidden ones stay finite."""
+    if CHECKED:
+        x = maximum(NEVER, x)  # in this order a NaN stays one
+    return x * LOG2E + best
+
+
+@jit
+def absorb(count, reference, log_weights, factors, rests, top, acc):
+    """Add `count` entries to a running maximum and sum (vectors), relative to a reference."""
+    for i in range(0, count, LANES):
+        e = exp2(load(log_weights, i) - reference)
+        if SCALED:
+            e = e * load(factors, i)
+            top = maximum(top, e)
+        acc = acc + e * load(rests, i)
+    return top, acc

@@ -1,0 +1,308 @@
+"""The oracle: all rooted binary trees over a few leaves, listed with plain sets and weighed one by one.
+
+Nothing of the package is used here. A *psi* is a function psi(left, right) of two frozensets of
+leaf numbers that returns the log weight of a split. A *listing* is the list of all trees of n
+leaves with their log weights; a tree is the frozenset of its clusters of two or more leaves.
+"""
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+
+TIE = 1e-9  # log weights closer than this, relative to their size, are equal
+
+
+# ---- trees ------------------------------------------------------------------------------------
+
+
+def splits_of(cluster):
+    """All unordered splits of a set of leaves: the first child has the smallest leaf."""
+    first, *others = sorted(cluster)
+    for size in range(len(others)):
+        for some in combinations(others, size):
+            left = frozenset((first, *some))
+            yield left, cluster - left
+
+
+@cache
+def trees_over(cluster):
+    """All trees over a set of leaves, each as the tuple of its splits."""
+    if len(cluster) == 1:
+        return ((),)
+    return tuple(
+        ((left, right), *lefts, *rights)
+        for left, right in splits_of(cluster)
+        for lefts in trees_over(left)
+        for rights in trees_over(right)
+    )
+
+
+def all_trees(n):
+    """All trees over the leaves 0 .. n-1."""
+    return trees_over(frozenset(range(n)))
+
+
+def clusters_of(splits):
+    """The clusters of two or more leaves of a tree given by its splits."""
+    return frozenset(left | right for left, right in splits)
+
+
+def listing(n, psi):
+    """Every tree (as a set of clusters) with its log weight."""
+    known = {}
+
+    def weight(split):
+        if split not in known:
+            known[split] = psi(*split)
+        return known[split]
+
+    return [(clusters_of(tree), math.fsum(map(weight, tree))) for tree in all_trees(n)]
+
+
+# ---- questions about a listing ----------------------------------------------------------------
+
+
+def log_sum(log_weights):
+    """log of the sum of e^x."""
+    top = max(log_weights, default=-math.inf)
+    if top == -math.inf:
+        return -math.inf
+    return top + math.log(math.fsum(math.exp(x - top) for x in log_weights))
+
+
+def log_partition(trees):
+    return log_sum([weight for _, weight in trees])
+
+
+def max_log_weight(trees):
+    return max(weight for _, weight in trees)
+
+
+def best_trees(trees, tie=TIE):
+    """The trees of largest weight, ties included."""
+    top = max_log_weight(trees)
+    if top == -math.inf:
+        return set()
+    return {tree for tree, weight in trees if weight >= top - tie * max(1.0, abs(top))}
+
+
+def n_trees(trees):
+    """The number of trees of non-zero weight."""
+    return sum(weight > -math.inf for _, weight in trees)
+
+
+def probabilities(trees):
+    """The probability of each tree."""
+    log_z = log_partition(trees)
+    return {tree: math.exp(weight - log_z) for tree, weight in trees}
+
+
+def probability_that(trees, holds):
+    """The probability of the trees for which holds(tree)."""
+    return math.fsum(p for tree, p in probabilities(trees).items() if holds(tree))
+
+
+def cluster_marginals(trees):
+    """The probability of each cluster of two or more leaves."""
+    parts = defaultdict(list)
+    for tree, p in probabilities(trees).items():
+        for cluster in tree:
+            parts[cluster].append(p)
+    return {cluster: math.fsum(ps) for cluster, ps in parts.items()}
+
+
+def subtree_probability(trees, subtree):
+    """The probability that a tree has all clusters of a subtree."""
+    return probability_that(trees, lambda tree: subtree <= tree)
+
+
+def given(trees, required=(), forbidden=()):
+    """The listing of the trees with all required and no forbidden clusters."""
+    return [
+        (tree, weight)
+        for tree, weight in trees
+        if tree.issuperset(required) and tree.isdisjoint(forbidden)
+    ]
+
+
+def top_trees(trees, k):
+    """The k trees of largest weight, heaviest first."""
+    possible = [pair for pair in trees if pair[1] > -math.inf]
+    return sorted(possible, key=lambda pair: -pair[1])[:k]
+
+
+def entropy(trees):
+    """Shannon entropy of the distribution over trees, in nats."""
+    return -math.fsum(p * math.log(p) for p in probabilities(trees).values() if p > 0)
+
+
+def expected_energy(trees, beta=1.0):
+    """The mean of -log weight / beta."""
+    ps = probabilities(trees)
+    return math.fsum(-weight / beta * ps[tree] for tree, weight in trees if weight > -math.inf)
+
+
+def expected_clusters(trees):
+    """For each tree, the expected number of its clusters in a random tree."""
+    marginals = cluster_marginals(trees)
+    return {tree: math.fsum(marginals[cluster] for cluster in tree) for tree, _ in trees}
+
+
+def expected_clusters_trees(trees, tie=TIE):
+    """The tree or trees that share most clusters with a random tree, in expectation."""
+    expected = expected_clusters(trees)
+    top = max(expected.values())
+    return {tree for tree, value in expected.items() if value >= top - tie}
+
+
+def majority_clusters(trees, threshold=0.5):
+    """The clusters with a probability above the threshold."""
+    return {cluster for cluster, p in cluster_marginals(trees).items() if p > threshold}
+
+
+# ---- the models, from their definitions -------------------------------------------------------
+
+
+def added(*psis):
+    """The sum of log weights."""
+    return lambda left, right: math.fsum(psi(left, right) for psi in psis)
+
+
+def constant(value):
+    return lambda left, right: value
+
+
+def across(matrix, left, right):
+    """The entries of a matrix between two clusters."""
+    return [float(matrix[i][j]) for i in left for j in right]
+
+
+def inside(matrix, cluster):
+    """The entries of a matrix in a cluster, each unordered pair once."""
+    return [float(matrix[i][j]) for i, j in combinations(sorted(cluster), 2)]
+
+
+def dasgupta(similarity, beta=1.0):
+    def psi(left, right):
+        return -beta * len(left | right) * math.fsum(across(similarity, left, right))
+
+    return psi
+
+
+def correlation_clustering(affinity, beta=1.0, ordered_pairs=False):
+    times = 2 if ordered_pairs else 1
+
+    def psi(left, right):
+        cut = math.fsum(w for w in across(affinity, left, right) if w > 0)
+        kept = [w for child in (left, right) for w in inside(affinity, child)]
+        return -beta * (cut + times * math.fsum(-w for w in kept if w < 0))
+
+    return psi
+
+
+def squared_mass(momenta, cluster):
+    """E^2 - |p|^2 of the sum of momenta, without rounding before the end; not below 0."""
+    sums = [sum(Fraction(float(momenta[i][k])) for i in cluster) for k in range(4)]
+    return max(0.0, float(sums[0] ** 2 - sums[1] ** 2 - sums[2] ** 2 - sums[3] ** 2))
+
+
+def ginkgo(momenta, lam, t_cut, lam_root=None):
+    root = frozenset(range(len(momenta)))
+
+    def mass(cluster):
+        return squared_mass(momenta, cluster) if len(cluster) > 1 else 0.0
+
+    def g(t, T, rate):
+        norm = -math.log(-math.expm1(-rate))
+        if t > 0:
+            return norm + math.log(rate) - math.log(T) - rate * t / T
+        return norm + math.log(-math.expm1(-rate * t_cut / T) if T > 0 else 1.0)
+
+    def psi(left, right):
+        rate = lam if lam_root is None or left | right != root else lam_root
+        parent = mass(left | right)
+        if parent < t_cut:
+            return -math.inf
+        first, second = max(mass(left), mass(right)), min(mass(left), mass(right))
+        rest = (math.sqrt(parent) - math.sqrt(first)) ** 2
+        return g(first, parent, rate) + g(second, rest, rate) - math.log(4 * math.pi)
+
+    return psi
+
+
+def jet_mass(momenta, lam):
+    def f(t, T):
+        return math.log(lam) - math.log(T) - math.log(-math.expm1(-lam)) - lam * t / T
+
+    def psi(left, right):
+        parent = squared_mass(momenta, left | right)
+        if parent == 0:
+            return -math.inf
+        return sum(f(squared_mass(momenta, child), parent) for child in (left, right))
+
+    return psi
+
+
+def distance_matrix(points):
+    """Euclidean distances."""
+    return [[math.dist(a, b) for b in points] for a in points]
+
+
+def from_distances(extreme, distances, beta=1.0):
+    """Single (min), complete (max) and average (mean) linkage."""
+    return lambda left, right: -beta * extreme(across(distances, left, right))
+
+
+def mean(values):
+    return math.fsum(values) / len(values)
+
+
+def centroid_distance(points, left, right):
+    centres = [
+        [mean([float(points[i][k]) for i in child]) for k in range(len(points[0]))]
+        for child in (left, right)
+    ]
+    return math.dist(*centres)
+
+
+def centroid(points, beta=1.0):
+    return lambda left, right: -beta * centroid_distance(points, left, right)
+
+
+def ward(points, beta=1.0):
+    def psi(left, right):
+        factor = 2 * len(left) * len(right) / (len(left) + len(right))
+        return -beta * math.sqrt(factor) * centroid_distance(points, left, right)
+
+    return psi
+
+
+def linkage(points, method, beta=1.0):
+    """The five linkages of a table of points."""
+    if method == "centroid":
+        return centroid(points, beta)
+    if method == "ward":
+        return ward(points, beta)
+    extreme = {"single": min, "complete": max, "average": mean}[method]
+    return from_distances(extreme, distance_matrix(points), beta)
+
+
+def beta_splitting(shape):
+    """The probability that a cluster is split into just these two."""
+
+    def planar(m, i):
+        return (
+            math.gamma(shape + i + 1)
+            * math.gamma(shape + m - i + 1)
+            / (math.factorial(i) * math.factorial(m - i))
+        )
+
+    def psi(left, right):
+        m, i = len(left) + len(right), len(left)
+        norm = math.fsum(planar(m, j) for j in range(1, m))
+        left_has_i_leaves = planar(m, i) / norm
+        return math.log(2 * left_has_i_leaves / math.comb(m, i))
+
+    return psi
