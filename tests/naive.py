@@ -1,4 +1,4 @@
-"""The oracle: all rooted binary trees over a few leaves, listed with plain sets and weighed one by one.
+"""The oracle: all rooted binary trees over a few leaves, listed with plain sets and weighed apiece.
 
 Nothing of the package is used here. A *psi* is a function psi(left, right) of two frozensets of
 leaf numbers that returns the log weight of a split. A *listing* is the list of all trees of n
@@ -211,6 +211,7 @@ def squared_mass(momenta, cluster):
 def ginkgo(momenta, lam, t_cut, lam_root=None):
     root = frozenset(range(len(momenta)))
 
+    @cache
     def mass(cluster):
         return squared_mass(momenta, cluster) if len(cluster) > 1 else 0.0
 
@@ -236,11 +237,15 @@ def jet_mass(momenta, lam):
     def f(t, T):
         return math.log(lam) - math.log(T) - math.log(-math.expm1(-lam)) - lam * t / T
 
+    @cache
+    def mass(cluster):
+        return squared_mass(momenta, cluster)
+
     def psi(left, right):
-        parent = squared_mass(momenta, left | right)
+        parent = mass(left | right)
         if parent == 0:
             return -math.inf
-        return sum(f(squared_mass(momenta, child), parent) for child in (left, right))
+        return f(mass(left), parent) + f(mass(right), parent)
 
     return psi
 

@@ -37,7 +37,9 @@ def test_map_probability(beta, log_probability):
     assert post.n_trees == 6190283353629375
 
 
-@pytest.mark.parametrize(("beta", "probability", "tolerance"), [(5.0, 1.0, 5e-4), (2.0, 0.89, 5e-4)])
+@pytest.mark.parametrize(
+    ("beta", "probability", "tolerance"), [(5.0, 1.0, 5e-4), (2.0, 0.89, 5e-4)]
+)
 def test_question_of_the_streptococci(beta, probability, tolerance):
     table = burtin()
     model = hct.Linkage(table.log10_standardised(), "average", beta=beta, labels=table.labels)

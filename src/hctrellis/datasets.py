@@ -4,7 +4,7 @@
 minimum inhibitory concentration (MIC) is the amount of antibiotic that stops the growth of a
 bacterium. In 1951 *Diplococcus pneumoniae* and *Streptococcus fecalis* bore the names they have in
 the table; the first has been *Streptococcus pneumoniae* since 1974, the second *Enterococcus
-faecalis* since 1984. The concentrations had shown both all along (H. Wainer, Chance 22, 2009).
+faecalis* since 1984 (K. H. Schleifer, R. Kilpper-Bälz, Int. J. Syst. Bacteriol. 34, 1984).
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
+import math
+
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.simd import LANES, load, store, transpose
 
 NEVER = -1e300  # log2 weight of a forbidden tree: finite, so that sums and differences stay so
 FORBIDDEN = -1e290  # anything below is forbidden
+NEGLIGIBLE = 64.0  # log2 of the largest over the smallest sum that counts
 TIE = 1e-12  # log weights closer than this, relative to their size, are equal
 
 
@@ -64,3 +67,25 @@ def load_values(best, rest, low_bits, masks, count, width, out_best, out_rest):
         for low in range(1 << low_bits):
             out_best[low * masks.size + t] = NEVER
             out_rest[low * masks.size + t] = 0.0
+
+
+@jit
+def bit_count(mask):
+    """Number of leaves of a cluster."""
+    count = 0
+    while mask > 0:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+@jit
+def negligible_gap(n_leaves):
+    """How far (log2) below the largest weight of a tree others may be left out of a sum.
+
+    All trees together, (2n - 3)!! at the most, then change the sum by less than 2^-NEGLIGIBLE.
+    """
+    gap = NEGLIGIBLE
+    for k in range(3, 2 * n_leaves - 2, 2):
+        gap += math.log2(k)
+    return gap

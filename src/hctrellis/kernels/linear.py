@@ -6,12 +6,13 @@ log psi = gain(L) |R| + gain(R) |L| (feature 0 is the gain, feature 1 the size) 
 In a block and for parents with j low leaves, a left child with its best tree weighs, up to what the
 right child adds,
 
-    v_j(L) = best(L) + gain(L) |R|,      |R| = (high leaves of R) + j - (low leaves of L),
+    v(L) = best(L) + gain(L) |R|,      |R| = (high leaves of R) + j - (low leaves of L),
 
-so that the weight of a split is v_j(L) + v_j(R), its part of the sum u_j(L) u_j(R) with
-u_j = rest 2^(v_j - scale), and going from j to j + 1 adds gain to v and multiplies u by 2^gain.
-Scales are chosen per tile such that no u exceeds rest; where the largest product would come near
-the smallest double, the exponentials are taken one by one instead.
+so that the log weight of a split is v(L) + v(R); going from j to j + 1 adds gain to v. Its part of
+the sum is u(L) u(R), with u = rest 2^(v - offset - slope * (low leaves)): offset and slope, chosen
+per tile position and j such that no u exceeds rest, add up to the same scale for all splits of a
+parent. Where the largest product would still come near the smallest double, the exponentials are
+taken one by one instead.
 """
 
 # ruff: noqa: F821
@@ -20,14 +21,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import FORBIDDEN, NEVER, load_tile, load_values, next_tile
+from hctrellis.kernels.common import (
+    FORBIDDEN,
+    NEVER,
+    bit_count,
+    load_tile,
+    load_values,
+    negligible_gap,
+    next_tile,
+)
 from hctrellis.kernels.simd import (
     LANES,
     LOG2E,
+    choose,
     exp2,
     highest,
     load,
     maximum,
+    minimum,
     pack,
     splat,
     store,
@@ -36,137 +47,63 @@ from hctrellis.kernels.simd import (
 
 TILE = 8  # splits side by side
 RANGE = 800.0  # log2 of the largest over the smallest product that plain doubles are trusted with
+STEEP = 1e6  # the largest slope
 GAINS = N_FEATURES > 0
 
 
 @jit
-def bit_count(mask):
-    """Number of leaves of a cluster."""
-    count = 0
-    while mask > 0:
-        mask &= mask - 1
-        count += 1
-    return count
-
-
-@jit
-def load_side(features, best, rest, low_bits, masks, siblings, count, side):
-    """The rows v, u, rest and gain of one side of a tile at j = (low leaves); returns the scale."""
-    v, u, r, g, q = side
-    rows = TILE << low_bits
+def load_side(features, best, rest, low_bits, masks, siblings, count, v, r, g):
+    """The rows v, rest and gain of one side of a tile, v at j = (low leaves of the row)."""
     load_values(best, rest, low_bits, masks, count, TILE, v, r)
     if GAINS:
         load_tile(features[0], low_bits, masks, TILE, g, 0)
-    top = splat(NEVER)
-    for t in range(0, TILE, LANES):
-        leaves = splat(0.0)
-        if GAINS:
-            leaves = pack(
-                float(bit_count(siblings[t])),
-                float(bit_count(siblings[t + 1])),
-                float(bit_count(siblings[t + 2])),
-                float(bit_count(siblings[t + 3])),
-            )
-        for i in range(t, rows, TILE):
-            if GAINS:
-                gain = load(g, i) * LOG2E
-                store(g, i, gain)
-                store(v, i, load(v, i) + gain * leaves)
-            top = maximum(top, load(v, i))
-    scale = highest(top)
-    for i in range(0, rows, LANES):
-        store(u, i, load(r, i) * exp2(load(v, i) - scale))
-    return scale
-
-
-@jit
-def highest_gain(side, rows):
-    """The largest gain of one side of a tile."""
-    g = side[3]
-    top = load(g, 0)
-    for i in range(LANES, rows, LANES):
-        top = maximum(top, load(g, i))
-    return highest(top)
-
-
-@jit
-def prepare_steps(side, rows, step):
-    """The factors by which u grows from one j to the next, less a common scale."""
-    v, u, r, g, q = side
-    for i in range(0, rows, LANES):
-        store(q, i, exp2(load(g, i) - step))
-
-
-@jit
-def take_step(side, order, count):
-    """Go from j to j + 1 in the rows order[:count], those with at most j low leaves."""
-    v, u, r, g, q = side
-    for k in range(count):
-        for i in range(order[k] * TILE, (order[k] + 1) * TILE, LANES):
-            store(v, i, load(v, i) + load(g, i))
-            store(u, i, load(u, i) * load(q, i))
-
-
-@jit
-def add_exactly(low, left, right, new, acc):
-    """The sum over one tile, exponentials taken one by one, relative to the largest."""
-    left_low = low
-    while True:
-        i = left_low * TILE
-        j = (low ^ left_low) * TILE
         for t in range(0, TILE, LANES):
-            e = exp2(load(left[0], i + t) + load(right[0], j + t) - new)
-            acc = acc + e * (load(left[2], i + t) * load(right[2], j + t))
-        if left_low == 0:
-            return acc
-        left_low = (left_low - 1) & low
+            leaves = pack(
+                LOG2E * bit_count(siblings[t]),
+                LOG2E * bit_count(siblings[t + 1]),
+                LOG2E * bit_count(siblings[t + 2]),
+                LOG2E * bit_count(siblings[t + 3]),
+            )
+            for i in range(t, TILE << low_bits, TILE):
+                store(v, i, load(v, i) + load(g, i) * leaves)
 
 
 @jit
-def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, partial, at):
-    """Sum over the splits of high << low_bits | low, all low, whose children both have high bits.
-
-    Writes the running sum and reference of every low part to two of the arrays of `partial`, at
-    low * LANES + at.
-    """
-    features, best, rest, node = tables
-    left, right, sum_v, lefts, rights, order, starts = work
-    tops, sums, references = partial
-    n_low = 1 << low_bits
-    rows = n_low * TILE
-    for low in range(n_low):
-        references[low * LANES + at] = NEVER
-        store(sum_v, low * LANES, splat(0.0))
-    first = high & -high
-    others = high ^ first
-    sub = others
-    while sub > 0:
-        sub, count = next_tile(sub, others, first, lefts, rights)
-        scale = load_side(features, best, rest, low_bits, lefts, rights, count, left)
-        scale += load_side(features, best, rest, low_bits, rights, lefts, count, right)
-        step = 0.0
-        if GAINS:
-            step = max(highest_gain(left, rows), highest_gain(right, rows))
-            prepare_steps(left, rows, step)
-            prepare_steps(right, rows, step)
-        for j in range(low_bits + 1):
-            if GAINS and j > 0:
-                take_step(left, order, starts[j])
-                take_step(right, order, starts[j])
-                scale += step
-            for k in range(starts[j], starts[j + 1]):
-                low = order[k]
-                add_tile(low, left, right, scale, low * LANES, references, at, sum_v)
-    for low in range(n_low):
-        tops[low * LANES + at] = 1.0
-        sums[low * LANES + at] = total(load(sum_v, low * LANES))
+def slope_of(v, g, row, j, t):
+    """How v rises with the number of low leaves, from the empty row to one of j low leaves."""
+    bottom = load(v, t)
+    if GAINS:
+        bottom = bottom + load(g, t) * LOG2E  # the empty row is one step behind
+    rise = load(v, row * TILE + t) - bottom
+    return minimum(maximum(rise, -STEEP), STEEP) * (0.5 / j)
 
 
 @jit
-def add_tile(low, left, right, scale, k, references, at, sum_v):
-    """Add one tile to the sum and the reference of one low part."""
-    left_v, left_u = left[0], left[1]
-    right_v, right_u = right[0], right[1]
+def scale_side(v, u, r, g, slope0, slope1, order, sizes, behind, count):
+    """Bring v of the rows order[:behind] to the next j, fill u of order[:count]; the offsets."""
+    top0 = top1 = splat(NEVER)
+    for k in range(count):
+        i = order[k] * TILE
+        v0 = load(v, i)
+        v1 = load(v, i + LANES)
+        if GAINS and k < behind:
+            v0 = v0 + load(g, i) * LOG2E
+            v1 = v1 + load(g, i + LANES) * LOG2E
+            store(v, i, v0)
+            store(v, i + LANES, v1)
+        top0 = maximum(top0, v0 - slope0 * sizes[k])
+        top1 = maximum(top1, v1 - slope1 * sizes[k])
+    for k in range(count):
+        i = order[k] * TILE
+        store(u, i, load(r, i) * exp2(load(v, i) - (top0 + slope0 * sizes[k])))
+        i += LANES
+        store(u, i, load(r, i) * exp2(load(v, i) - (top1 + slope1 * sizes[k])))
+    return top0, top1
+
+
+@jit
+def multiply(low, left_v, left_u, right_v, right_u):
+    """The sums of products over the splits of a tile, and the largest log2 weights, by position."""
     peak0 = peak1 = splat(NEVER)
     acc0 = acc1 = splat(0.0)
     left_low = low
@@ -178,22 +115,101 @@ def add_tile(low, left, right, scale, k, references, at, sum_v):
         acc0 = acc0 + load(left_u, i) * load(right_u, j)
         acc1 = acc1 + load(left_u, i + LANES) * load(right_u, j + LANES)
         if left_low == 0:
-            break
+            return acc0, acc1, peak0, peak1
         left_low = (left_low - 1) & low
-    new = highest(maximum(peak0, peak1))
-    if new < FORBIDDEN:
-        return
-    if new - scale > -RANGE:
-        acc = acc0 + acc1
-    else:
-        acc = add_exactly(low, left, right, new, splat(0.0))
-        scale = new
-    reference = references[k + at]
-    if new > reference:
-        store(sum_v, k, load(sum_v, k) * exp2(reference - new))
-        references[k + at] = new
-        reference = new
-    store(sum_v, k, load(sum_v, k) + acc * exp2(scale - reference))
+
+
+@jit
+def exponentials(low, left_v, right_v, left_r, right_r, reference):
+    """The sum over the splits of a tile, exponentials taken one by one."""
+    acc = splat(0.0)
+    left_low = low
+    while True:
+        i = left_low * TILE
+        j = (low ^ left_low) * TILE
+        for t in range(0, TILE, LANES):
+            e = exp2(load(left_v, i + t) + load(right_v, j + t) - reference)
+            acc = acc + e * (load(left_r, i + t) * load(right_r, j + t))
+        if left_low == 0:
+            return acc
+        left_low = (left_low - 1) & low
+
+
+@jit
+def depth(peak, scale, floor):
+    """How small the largest product is, by position; 0 where the weights are below the floor."""
+    return choose(peak - floor, scale - peak, 0.0)
+
+
+@jit
+def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, partial, at):
+    """Sum over the splits of high << low_bits | low, all low, whose children both have high bits.
+
+    Writes the running sum and reference of every low part to two of the arrays of `partial`, at
+    low * LANES + at.
+    """
+    features, best, rest, node = tables
+    left_v, left_u, left_r, left_g = work[0]
+    right_v, right_u, right_r, right_g = work[1]
+    sum_v, lefts, rights, order, starts = work[2]
+    sizes = work[3]
+    tops, sums, references = partial
+    n_low = 1 << low_bits
+    for low in range(n_low):
+        references[low * LANES + at] = NEVER
+        store(sum_v, low * LANES, splat(0.0))
+    gap = negligible_gap(bit_count(high) + low_bits)
+    first = high & -high
+    others = high ^ first
+    sub = others
+    while sub > 0:
+        sub, count = next_tile(sub, others, first, lefts, rights)
+        load_side(features, best, rest, low_bits, lefts, rights, count, left_v, left_r, left_g)
+        load_side(features, best, rest, low_bits, rights, lefts, count, right_v, right_r, right_g)
+        offset0 = offset1 = slope0 = slope1 = splat(0.0)
+        for j in range(low_bits + 1):
+            if GAINS or j == 0:
+                # without gains v and u serve all j at once
+                until = j if GAINS else low_bits
+                if until > 0:
+                    row = order[starts[until]]
+                    slope0 = slope_of(left_v, left_g, row, until, 0) + slope_of(
+                        right_v, right_g, row, until, 0
+                    )
+                    slope1 = slope_of(left_v, left_g, row, until, LANES) + slope_of(
+                        right_v, right_g, row, until, LANES
+                    )
+                behind, count = starts[until], starts[until + 1]
+                offset0, offset1 = scale_side(
+                    left_v, left_u, left_r, left_g, slope0, slope1, order, sizes, behind, count
+                )
+                more0, more1 = scale_side(
+                    right_v, right_u, right_r, right_g, slope0, slope1, order, sizes, behind, count
+                )
+                offset0 = offset0 + more0
+                offset1 = offset1 + more1
+            scale0 = offset0 + slope0 * float(j)
+            scale1 = offset1 + slope1 * float(j)
+            for k in range(starts[j], starts[j + 1]):
+                low = order[k]
+                acc0, acc1, peak0, peak1 = multiply(low, left_v, left_u, right_v, right_u)
+                new = highest(maximum(peak0, peak1))
+                reference = references[low * LANES + at]
+                if new < reference - gap or new < FORBIDDEN:
+                    continue
+                acc = load(sum_v, low * LANES)
+                if new > reference:
+                    acc = acc * exp2(reference - new)
+                    references[low * LANES + at] = reference = new
+                floor = reference - gap
+                if highest(maximum(depth(peak0, scale0, floor), depth(peak1, scale1, floor))) < RANGE:
+                    acc = acc + acc0 * exp2(scale0 - reference) + acc1 * exp2(scale1 - reference)
+                else:
+                    acc = acc + exponentials(low, left_v, right_v, left_r, right_r, reference)
+                store(sum_v, low * LANES, acc)
+    for low in range(n_low):
+        tops[low * LANES + at] = 1.0
+        sums[low * LANES + at] = total(load(sum_v, low * LANES))
 
 
 @jit
@@ -202,6 +218,7 @@ def make_work(n_features, low_bits):
     n_low = 1 << low_bits
     rows = n_low * TILE
     order = np.empty(n_low, np.int64)
+    sizes = np.empty(n_low)
     starts = np.empty(low_bits + 2, np.int64)
     count = 0
     for size in range(low_bits + 1):
@@ -209,9 +226,10 @@ def make_work(n_features, low_bits):
         for low in range(n_low):
             if bit_count(low) == size:
                 order[count] = low
+                sizes[count] = size
                 count += 1
     starts[low_bits + 1] = count
-    left = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows))
-    right = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows))
-    masks = np.empty(TILE, np.int64), np.empty(TILE, np.int64)
-    return left, right, np.empty(n_low * LANES), masks[0], masks[1], order, starts
+    left = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows))
+    right = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows))
+    masks = (np.empty(TILE, np.int64), np.empty(TILE, np.int64))
+    return left, right, (np.empty(n_low * LANES), masks[0], masks[1], order, starts), sizes

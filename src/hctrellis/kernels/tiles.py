@@ -9,10 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import NEVER, load_tile, load_values, next_tile
+from hctrellis.kernels.common import (
+    FORBIDDEN,
+    NEVER,
+    bit_count,
+    load_tile,
+    load_values,
+    negligible_gap,
+    next_tile,
+)
 from hctrellis.kernels.simd import LANES, exp2, highest, load, maximum, splat, store, total
 
 TILE = 16  # splits side by side
+FACTOR_RANGE = 200.0  # log2 of the largest over the smallest factor
 
 
 @jit
@@ -63,6 +72,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
         references[low * LANES + at] = NEVER
         store(top_v, low * LANES, splat(0.0))
         store(sum_v, low * LANES, splat(0.0))
+    gap = negligible_gap(bit_count(high) + low_bits) + (FACTOR_RANGE if SCALED else 0.0)
     first = high & -high
     others = high ^ first
     sub = others
@@ -117,6 +127,8 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
             acc = load(sum_v, k)
             reference = references[k + at]
             new = highest(peak)
+            if not CHECKED and (new < reference - gap or new < FORBIDDEN):
+                continue
             if new > reference:
                 shrink = exp2(reference - new)
                 top = top * shrink

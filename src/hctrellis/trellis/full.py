@@ -33,7 +33,8 @@ Progress = Callable[[int, int], None]
 """Called as progress(splits done, splits in all)."""
 
 MAX_LEAVES = 28  # 2^28 clusters: 8 GB, days
-LOW_BITS = 5
+LOW_BITS = 5  # leaves in the low part of a mask, see the kernels
+LINEAR_LOW_BITS = 8  # the same for the multiply-add kernel
 BYTES_PER_CLUSTER = 40  # of the tables and what is needed to build them
 TIE = 1e-12  # as in the kernels: log weights closer than this, relative to their size, are equal
 CHUNK_SPLITS = 20_000_000  # of one call of a kernel: the time until Ctrl-C is heard
@@ -126,9 +127,9 @@ class _Pass:
         self.threads = threads
         self.progress = progress
         self.n_leaves = potential.n_leaves
-        self.low_bits = min(LOW_BITS, max(2, self.n_leaves - 5))
-        self.n_high = max(0, self.n_leaves - self.low_bits)
         terms = assemble(potential)
+        self.low_bits = _low_bits(self.n_leaves, terms.linear)
+        self.n_high = max(0, self.n_leaves - self.low_bits)
         self.kernel = _kernel(terms.chain, terms.codes)
         features, self.cross = _with_cross(terms, self.low_bits)
         self.terms = terms
@@ -190,6 +191,13 @@ class _Pass:
             size = -(-size // 4) * 4
             chunks = [highs[i : i + size] for i in range(0, len(highs), size)]
             yield level, [(chunk, each * len(chunk)) for chunk in chunks]
+
+
+def _low_bits(n_leaves: int, linear: bool) -> int:
+    """How many of the leaves are in the low part of a mask."""
+    if linear:
+        return min(LINEAR_LOW_BITS, max(2, n_leaves // 2))
+    return min(LOW_BITS, max(2, n_leaves - 5))
 
 
 def _silent(done: int, total: int) -> None:

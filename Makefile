@@ -1,0 +1,35 @@
+# make demo: answer a question about sixteen bacteria, exactly; writes demo/report.html
+# make test: everything that is checked (tests, doctests, style, types)
+# make bench: measure speed and memory; writes benchmarks/RESULTS.md
+#
+# Each sets up its own environment in .venv first. Another Python: make PYTHON=python3.12 test
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test bench clean
+
+demo: $(READY)
+	$(BIN)/hctrellis demo --output demo
+
+test: $(READY)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(READY)
+	$(BIN)/python benchmarks/exact.py $(BENCH_ARGS)
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo 'hctrellis needs Python 3.11 or newer, and "$(PYTHON)" is not; name one: make PYTHON=python3.12' >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,test]'
+	@touch $@

@@ -1,0 +1,91 @@
+"""What all benchmarks share: timing, facts about the machine, and the file of results.
+
+Each benchmark writes one section of RESULTS.md and leaves the others as they are.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+TITLE = "# Results\n\nWritten by the programs in this folder; each replaces its own section.\n"
+YARDSTICK_SIZE = 100_000
+MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
+MIN_REPEATS = 3  # ... and so often
+
+
+def best_seconds(function: Callable[[], object], repeats: int = MIN_REPEATS) -> float:
+    """The shortest time of several calls."""
+    times: list[float] = []
+    while len(times) < repeats or sum(times) < MIN_SECONDS:
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def exp_nanoseconds() -> float:
+    """The yardstick: time of np.exp per element of an array of 1e5 numbers."""
+    values = np.linspace(-20.0, 0.0, YARDSTICK_SIZE)
+    out = np.empty_like(values)
+    return 1e9 * best_seconds(lambda: np.exp(values, out=out)) / YARDSTICK_SIZE
+
+
+def run_python(*arguments: str) -> str:
+    """What a new Python process prints."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(arguments)[:200]} failed:\n{done.stderr}")
+    return done.stdout
+
+
+def machine() -> list[str]:
+    """Facts about the machine and the versions, without its name."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
+    return [
+        f"{platform.machine()}, {_cores()} cores, {_vector_units()}",
+        f"{platform.system()}, Python {platform.python_version()}, {packages}",
+    ]
+
+
+def _cores() -> int:
+    from hctrellis.trellis.full import default_threads
+
+    return default_threads()
+
+
+def _vector_units() -> str:
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return "vector units unknown"
+    found = [name for name in ("avx2", "fma", "avx512f", "asimd") if name in flags]
+    return "with " + ", ".join(found) if found else "no avx2"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; numbers to the right."""
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def write_section(name: str, text: str) -> None:
+    """Replace the section `name` of RESULTS.md, or add it at the end."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    section = f"{begin}\n{text.strip()}\n{end}"
+    old = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else TITLE
+    if begin in old and end in old:
+        before, after = old[: old.index(begin)], old[old.index(end) + len(end) :]
+        new = before + section + after
+    else:
+        new = f"{old.rstrip()}\n\n{section}\n"
+    RESULTS.write_text(new, encoding="utf-8")

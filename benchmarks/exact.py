@@ -1,0 +1,497 @@
+"""Speed and memory of exact inference (log Z and MAP tree together).
+
+    python benchmarks/exact.py [--large]
+
+A pair is one (cluster, split of it): (3^n - 2^(n+1) + 1) / 2 of them. Times per pair are given
+beside two yardsticks of the same run: np.exp per element, and a plain scalar kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numba
+import numpy as np
+
+import hctrellis as hct
+from common import (
+    best_seconds,
+    exp_nanoseconds,
+    machine,
+    run_python,
+    table,
+    write_section,
+)
+from hctrellis.clusters import Lattice, n_splits
+from hctrellis.kernels.bind import bind
+from hctrellis.trellis.full import default_threads
+
+SIZES = (12, 14, 16, 18)
+LARGE_SIZE = 20
+SCALAR_SIZES = (12, 14, 16)
+SCALAR_CROSS_SIZES = (12, 14)  # it looks for the extreme distance among all pairs of leaves
+FUNCTION_SIZE = 14
+MEMORY_SIZE, MEMORY_WARM_SIZE = 20, 12
+HUGE_SIZE = 22
+JET = {"lam": 1.5, "t_cut": 1.0}
+START_REPEATS = 5
+
+Model = Callable[[int], hct.Potential]
+
+
+# ---- the models -------------------------------------------------------------------------------
+
+
+def points(n: int) -> np.ndarray:
+    return np.random.default_rng(n).normal(size=(n, 5))
+
+
+def symmetric(n: int) -> np.ndarray:
+    matrix = np.random.default_rng(n).normal(size=(n, n))
+    return (matrix + matrix.T) / 2
+
+
+def momenta(n: int) -> np.ndarray:
+    spatial = np.random.default_rng(n).normal(size=(n, 3)) * 5 + 10
+    return np.column_stack([np.linalg.norm(spatial, axis=1), spatial])
+
+
+def linkage(method: str) -> Model:
+    return lambda n: hct.Linkage(points(n), method, beta=1.0)
+
+
+MODELS: dict[str, Model] = {
+    "Ginkgo": lambda n: hct.Ginkgo(momenta(n), **JET),
+    "JetMass": lambda n: hct.JetMass(momenta(n), lam=JET["lam"]),
+    "Linkage average": linkage("average"),
+    "Linkage centroid": linkage("centroid"),
+    "Linkage ward": linkage("ward"),
+    "Linkage single": linkage("single"),
+    "Linkage complete": linkage("complete"),
+    "Dasgupta": lambda n: hct.Dasgupta(abs(symmetric(n)), beta=0.1),
+    "CorrelationClustering": lambda n: hct.CorrelationClustering(symmetric(n), beta=0.5),
+    "BetaSplitting": lambda n: hct.BetaSplitting(n, beta=0.0),
+}
+SEPARABLE = ("Dasgupta", "CorrelationClustering")
+HEIGHTS = ("Linkage average", "Linkage centroid", "Linkage ward")
+CROSS = ("Linkage single", "Linkage complete")
+
+
+# ---- speed ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Nanoseconds per pair of one model at one size."""
+
+    name: str
+    n: int
+    exp: float
+    one: float
+    all: float
+    scalar: float | None
+
+    @property
+    def ratio(self) -> float:
+        return self.one / self.exp
+
+    @property
+    def threads(self) -> float:
+        return self.one / self.all
+
+
+def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
+    """log Z and the MAP tree."""
+    return hct.infer(potential, threads=threads).map_tree
+
+
+def per_pair(function: Callable[[], object], n: int) -> float:
+    return 1e9 * best_seconds(function) / n_splits(n)
+
+
+def measure_speed(name: str, n: int) -> Speed:
+    potential = MODELS[name](n)
+    yardstick = exp_nanoseconds()
+    one = per_pair(lambda: solve(potential, threads=1), n)
+    yardstick = min(yardstick, exp_nanoseconds())
+    every = per_pair(lambda: solve(potential), n)
+    sizes = SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES
+    return Speed(name, n, yardstick, one, every, scalar(potential) if n in sizes else None)
+
+
+def scalar(potential: hct.Potential) -> float:
+    """Nanoseconds per pair of the plain kernel, features and its compilation not counted."""
+    lattice = Lattice(potential.n_leaves)
+    rows = potential.features(lattice)
+    features = np.array(rows) if rows else np.empty((0, len(lattice)))
+    own = potential.own(lattice)
+    node = np.empty(0) if own is None else np.maximum(own / math.log(2), -1e300)
+    distances = np.empty((0, 0)) if potential.distances is None else potential.distances
+    params = (potential.params(), potential.params(root=True))
+    log_z, log_max = np.zeros(len(lattice)), np.zeros(len(lattice))
+    kernel = bind("scalar", [potential.code()])
+
+    def run() -> None:
+        kernel.solve(features, node, *params, distances, log_z, log_max)
+
+    run()
+    return per_pair(run, potential.n_leaves)
+
+
+def speeds(sizes: tuple[int, ...]) -> list[Speed]:
+    found = []
+    for name in MODELS:
+        solve(MODELS[name](SIZES[0]), threads=1)  # compiles, or loads what is compiled
+        for n in sizes:
+            found.append(measure_speed(name, n))
+            log(f"{name}, n = {n}: {found[-1].one:.2f} ns per pair, np.exp {found[-1].exp:.2f} ns")
+    return found
+
+
+def speed_table(found: list[Speed]) -> str:
+    columns = ["potential", "n", "np.exp", "one thread", "all threads", "scalar kernel"]
+    columns += ["one thread / np.exp", "scalar / one thread", "one thread / all threads"]
+    return table(columns, [speed_row(s) for s in found])
+
+
+def seconds_table(found: list[Speed]) -> str:
+    """Seconds for one data set, by model and size."""
+    sizes = sorted({s.n for s in found})
+    seconds = {(s.name, s.n): 1e-9 * s.all * n_splits(s.n) for s in found}
+    rows = [[name, *(f"{seconds[name, n]:.2g}" for n in sizes)] for name in MODELS]
+    return table(["potential", *(f"n = {n}" for n in sizes)], rows)
+
+
+def speed_row(s: Speed) -> list[str]:
+    numbers = [f"{x:.2f}" for x in (s.exp, s.one, s.all)]
+    slow = ("", "") if s.scalar is None else (f"{s.scalar:.1f}", f"{s.scalar / s.one:.1f}")
+    return [s.name, str(s.n), *numbers, slow[0], f"{s.ratio:.2f}", slow[1], f"{s.threads:.2f}"]
+
+
+# ---- a user's own functions -------------------------------------------------------------------
+
+
+def average_formula(left, right, parent):
+    return (left[0] + right[0] - parent[0]) / (left[1] * right[1])
+
+
+def average_branching(left, right, parent):
+    across = parent[0] - left[0] - right[0]
+    if across < 0.0:
+        return -math.inf
+    return -across / (left[1] * right[1])
+
+
+def dasgupta_formula(left, right, parent):
+    return (left[0] + right[0] - parent[0]) * parent[1] * 0.1
+
+
+def dasgupta_branching(left, right, parent):
+    across = parent[0] - left[0] - right[0]
+    if across < 0.0:
+        return -math.inf
+    return -across * parent[1] * 0.1
+
+
+def ginkgo_numpy(left, right, parent):
+    """Feature t, 0 for a leaf."""
+    first, second = np.maximum(left[0], right[0]), np.minimum(left[0], right[0])
+    rest = (np.sqrt(parent[0]) - np.sqrt(first)) ** 2
+    weights = ginkgo_terms_numpy(first, parent[0]) + ginkgo_terms_numpy(second, rest)
+    return np.where(parent[0] < JET["t_cut"], -np.inf, weights - np.log(4 * np.pi))
+
+
+def ginkgo_terms_numpy(t, scale):
+    lam, t_cut = JET["lam"], JET["t_cut"]
+    splits = np.log(lam) - np.log(scale) - lam * t / scale
+    stops = np.log(-np.expm1(-lam * t_cut / scale))
+    return np.where(t > 0, splits, stops) - np.log(-np.expm1(-lam))
+
+
+LAM, T_CUT = JET["lam"], JET["t_cut"]
+
+
+@numba.njit
+def ginkgo_term(t, scale):
+    if t > 0.0:
+        value = math.log(LAM / scale) - LAM * t / scale
+    else:
+        value = math.log(-math.expm1(-LAM * T_CUT / scale))
+    return value - math.log(-math.expm1(-LAM))
+
+
+@numba.njit
+def ginkgo_branching(left, right, parent):
+    if parent[0] < T_CUT:
+        return -math.inf
+    first, second = max(left[0], right[0]), min(left[0], right[0])
+    rest = (math.sqrt(parent[0]) - math.sqrt(first)) ** 2
+    total = ginkgo_term(first, parent[0]) + ginkgo_term(second, rest)
+    return total - math.log(4 * math.pi)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One formula in several forms, all of the same weights."""
+
+    builtin: str
+    features: Callable[[hct.Potential, object], list[np.ndarray]]
+    forms: dict[str, Callable[..., object]]
+
+
+def pair_features(matrix: str) -> Callable[[hct.Potential, object], list[np.ndarray]]:
+    return lambda model, c: [c.pair_sums(getattr(model, matrix)), np.maximum(c.sizes, 1.0)]
+
+
+def mass_features(model: hct.Potential, clusters: object) -> list[np.ndarray]:
+    return [np.where(clusters.sizes > 1, model.squared_masses(clusters), 0.0)]
+
+
+FORMULAS = [
+    Formula(
+        "Linkage average",
+        pair_features("distances"),
+        {
+            "NumPy": average_formula,
+            "Numba, arithmetic": numba.njit(average_formula),
+            "Numba, branching": numba.njit(average_branching),
+        },
+    ),
+    Formula(
+        "Dasgupta",
+        pair_features("similarity"),
+        {
+            "NumPy": dasgupta_formula,
+            "Numba, arithmetic": numba.njit(dasgupta_formula),
+            "Numba, branching": numba.njit(dasgupta_branching),
+        },
+    ),
+    Formula("Ginkgo", mass_features, {"NumPy": ginkgo_numpy, "Numba, branching": ginkgo_branching}),
+]
+
+
+@dataclass(frozen=True)
+class FunctionSpeed:
+    """Nanoseconds per pair of a user's function and of the built-in model."""
+
+    builtin: str
+    form: str
+    own: float
+    fast: float
+
+    @property
+    def ratio(self) -> float:
+        return self.own / self.fast
+
+
+def function_speeds() -> Iterator[FunctionSpeed]:
+    n = FUNCTION_SIZE
+    for formula in FORMULAS:
+        model = MODELS[formula.builtin](n)
+        expected = hct.infer(model).log_partition
+        for form, function in formula.forms.items():
+            own = hct.FunctionPotential(
+                function, lambda c, f=formula, m=model: f.features(m, c), n_leaves=n
+            )
+            assert math.isclose(hct.infer(own).log_partition, expected, rel_tol=1e-9)
+            speed = per_pair(lambda own=own: solve(own, threads=1), n)
+            fast = per_pair(lambda model=model: solve(model, threads=1), n)
+            log(f"{formula.builtin} by {form}: {speed:.2f} ns, built-in {fast:.2f} ns")
+            yield FunctionSpeed(formula.builtin, form, speed, fast)
+
+
+def function_table(found: list[FunctionSpeed]) -> str:
+    columns = ["formula", "form", "ns per pair", "built-in", "ratio"]
+    rows = [[f.builtin, f.form, f"{f.own:.2f}", f"{f.fast:.2f}", f"{f.ratio:.1f}"] for f in found]
+    return table(columns, rows)
+
+
+# ---- memory and start -------------------------------------------------------------------------
+
+
+def status_bytes(field_name: str) -> int:
+    """A size of this process as the kernel counts it, such as VmHWM, its peak."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field_name}:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"no {field_name} in /proc/self/status")
+
+
+def print_peak(name: str, n: int) -> None:
+    """In a process of its own: memory at the peak, in all, and beyond what it takes to be ready."""
+    solve(MODELS[name](MEMORY_WARM_SIZE))
+    ready = status_bytes("VmRSS")
+    solve(MODELS[name](n))
+    peak = status_bytes("VmHWM")
+    print(peak, peak - ready)
+
+
+def peak_memory(name: str, n: int) -> tuple[int, int]:
+    total, beyond = run_python(__file__, "--peak", name, str(n)).split()
+    return int(total), int(beyond)
+
+
+def memories() -> dict[str, float]:
+    """Bytes per cluster at the peak, by model."""
+    found = {}
+    for name in MODELS:
+        found[name] = peak_memory(name, MEMORY_SIZE)[1] / 2**MEMORY_SIZE
+        log(f"{name}, n = {MEMORY_SIZE}: {found[name]:.1f} bytes per cluster")
+    return found
+
+
+FIRST_ANSWER = """
+import numpy as np, hctrellis as hct
+print(hct.infer(hct.Linkage(np.random.default_rng(0).normal(size=(10, 3)))).map_tree)
+"""
+
+
+def start_times() -> dict[str, float]:
+    """Seconds of whole processes, kernels compiled before."""
+    runs = {
+        "python -c pass": ("-c", "pass"),
+        "import hctrellis": ("-c", "import hctrellis"),
+        "import and infer, n = 10": ("-c", FIRST_ANSWER),
+        "hctrellis --help": ("-m", "hctrellis", "--help"),
+    }
+    for arguments in runs.values():
+        run_python(*arguments)
+    return {
+        name: best_seconds(lambda a=arguments: run_python(*a), START_REPEATS)
+        for name, arguments in runs.items()
+    }
+
+
+# ---- targets ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Targets:
+    """What was aimed at, what was measured, and whether it is enough."""
+
+    rows: list[list[str]] = field(default_factory=list)
+
+    def at_most(self, what: str, limit: float, measured: float, unit: str = "") -> None:
+        self._add(what, f"at most {limit:g}{unit}", f"{measured:.3g}{unit}", measured <= limit)
+
+    def at_least(self, what: str, limit: float, measured: float, unit: str = "") -> None:
+        self._add(what, f"at least {limit:g}{unit}", f"{measured:.3g}{unit}", measured >= limit)
+
+    def _add(self, what: str, target: str, measured: str, met: bool) -> None:
+        self.rows.append([what, target, measured, "met" if met else "**missed**"])
+
+    def table(self) -> str:
+        return table(["target", "wanted", "measured", ""], self.rows)
+
+
+def speed_targets(targets: Targets, found: list[Speed]) -> None:
+    def large(name: str) -> list[Speed]:
+        return [s for s in found if s.name == name and 16 <= s.n <= 18]
+
+    def ratio(name: str) -> float:
+        return max(s.ratio for s in large(name))
+
+    targets.at_most("Ginkgo, n = 16-18, one thread, per pair / np.exp", 0.75, ratio("Ginkgo"))
+    targets.at_most("the same, aim", 0.45, ratio("Ginkgo"))
+    gain = min(s.scalar / s.one for s in large("Ginkgo") if s.scalar is not None)
+    targets.at_least("Ginkgo, n = 16, scalar kernel / one thread", 8, gain)
+    for name in HEIGHTS:
+        targets.at_most(f"{name}, n = 16-18, one thread, per pair / np.exp", 0.9, ratio(name))
+    for name in SEPARABLE:
+        targets.at_most(f"{name}, n = 16-18, one thread, per pair / np.exp", 0.35, ratio(name))
+        targets.at_most("the same, aim", 0.15, ratio(name))
+    if default_threads() == 2:
+        for s in found:
+            if s.n == 18:
+                targets.at_least(f"{s.name}, n = 18, one thread / two", 1.7, s.threads)
+
+
+def function_targets(targets: Targets, found: list[FunctionSpeed]) -> None:
+    for f in found:
+        limit = 15 if f.form == "NumPy" else 2
+        targets.at_most(f"{f.builtin} by {f.form}, n = 14, / built-in", limit, f.ratio)
+
+
+def start_targets(targets: Targets, seconds: dict[str, float]) -> None:
+    targets.at_most("import hctrellis", 0.5, seconds["import hctrellis"], " s")
+    targets.at_most("hctrellis --help", 0.5, seconds["hctrellis --help"], " s")
+    name = "import and infer, n = 10"
+    targets.at_most(f"{name}, kernels on disk", 2.5, seconds[name], " s")
+
+
+# ---- all of it --------------------------------------------------------------------------------
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure(large: bool) -> str:
+    """Run everything and return the section of the results."""
+    targets = Targets()
+    found = speeds((*SIZES, LARGE_SIZE) if large else SIZES)
+    speed_targets(targets, found)
+    functions = list(function_speeds())
+    function_targets(targets, functions)
+    memory = memories()
+    for name, value in memory.items():
+        targets.at_most(f"{name}, n = {MEMORY_SIZE}, bytes per cluster", 40, value)
+    if large:
+        total = peak_memory("Dasgupta", HUGE_SIZE)[0] / 1e6
+        targets.at_most(f"Dasgupta, n = {HUGE_SIZE}, whole process", 500, total, " MB")
+    seconds = start_times()
+    start_targets(targets, seconds)
+    return section(targets, found, functions, memory, seconds)
+
+
+def section(
+    targets: Targets,
+    found: list[Speed],
+    functions: list[FunctionSpeed],
+    memory: dict[str, float],
+    seconds: dict[str, float],
+) -> str:
+    memory_rows = [[name, f"{value:.1f}"] for name, value in memory.items()]
+    start_rows = [[name, f"{value:.2f}"] for name, value in seconds.items()]
+    parts = [
+        "## exact\n",
+        "`python benchmarks/exact.py` (`--large` for more): log Z and MAP tree over all trees.\n",
+        *(f"- {fact}" for fact in machine()),
+        "\n### Targets\n",
+        targets.table(),
+        "### Nanoseconds per pair\n",
+        "A pair is a cluster and one split of it. np.exp: per element of an array of 1e5, in the "
+        "same run. The scalar kernel takes one split at a time, in logarithms.\n",
+        speed_table(found),
+        "### Seconds for one data set, all threads\n",
+        seconds_table(found),
+        f"### A user's own function, n = {FUNCTION_SIZE}, one thread\n",
+        function_table(functions),
+        f"### Memory at the peak, n = {MEMORY_SIZE}\n",
+        table(["potential", "bytes per cluster"], memory_rows),
+        "### Start of a process\n",
+        table(["process", "seconds"], start_rows),
+    ]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--large", action="store_true", help="also n = 20, and Dasgupta at n = 22")
+    parser.add_argument("--peak", nargs=2, metavar=("MODEL", "N"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.peak:
+        print_peak(arguments.peak[0], int(arguments.peak[1]))
+        return
+    text = measure(arguments.large)
+    write_section("exact", text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""Compiled code: elementary functions on vectors, caches that are never stale, lazy imports."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+import hctrellis as hct
+from gallery import PROBLEMS, quiet
+from hctrellis.kernels import simd
+
+SOURCE = Path(hct.__file__).parents[1]
+ULPS = 2
+LOWEST = simd._LOWEST  # exp2 is this power of two below it
+
+
+# ---- vectors ----------------------------------------------------------------------------------
+
+
+def on_vectors(function):
+    """A compiled function over arrays, four values at a time."""
+    load, store = simd.load, simd.store
+
+    @numba.njit
+    def run(x, out):
+        for i in range(0, x.size, 4):
+            store(out, i, function(load(x, i)))
+
+    return run
+
+
+def on_floats(function):
+    """The same one value at a time."""
+
+    @numba.njit
+    def run(x, out):
+        for i in range(x.size):
+            out[i] = function(x[i])
+
+    return run
+
+
+FACES = [on_vectors, on_floats]
+
+
+def apply(face, function, x):
+    padded = np.resize(np.asarray(x, float), -(-len(x) // 4) * 4)
+    out = np.empty_like(padded)
+    face(function)(padded, out)
+    return out[: len(x)]
+
+
+def ulps(found, exact):
+    """The distance to an extended-precision value, in units of the last place."""
+    return np.abs((found - exact) / np.spacing(np.abs(exact.astype(float)))).astype(float)
+
+
+def wide(x):
+    return np.asarray(x).astype(np.longdouble)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_exp2(face):
+    rng = np.random.default_rng(0)
+    whole = np.arange(LOWEST, 1024.0)
+    x = np.concatenate([whole, rng.uniform(LOWEST, 1023, 20_000), rng.uniform(-2, 2, 20_000)])
+    found = apply(face, simd.exp2, x)
+    assert ulps(found, np.exp2(wide(x))).max() <= ULPS
+    np.testing.assert_array_equal(found[: len(whole)], np.exp2(whole))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_exp2_of_very_negative_numbers(face):
+    assert -1022 <= LOWEST <= -900
+    x = [LOWEST, LOWEST - 0.5, -1022.5, -1100.0, -1e6, -1e300, -math.inf]
+    assert apply(face, simd.exp2, x).tolist() == [2.0**LOWEST] * len(x)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_exp2_keeps_nan(face):
+    found = apply(face, simd.exp2, [0.0, math.nan, 1.0, math.nan])
+    np.testing.assert_array_equal(found, [1.0, math.nan, 2.0, math.nan])
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_expm1(face):
+    rng = np.random.default_rng(1)
+    tiny = 10.0 ** rng.uniform(-300, 0, 10_000)
+    x = np.concatenate([-tiny, tiny, rng.uniform(-700, 1, 10_000), [0.0, -700.0]])
+    found = apply(face, simd.expm1, x)
+    assert ulps(found, np.expm1(wide(x))).max() <= 2 * ULPS
+    assert found[-2] == 0
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_sqrt(face):
+    x = np.concatenate([[0.0], 10.0 ** np.random.default_rng(2).uniform(-300, 300, 999)])
+    np.testing.assert_array_equal(apply(face, simd.sqrt, x), np.sqrt(x))
+
+
+def run_operation(name, a, b, c):
+    """All compiled forms of an operation: vectors, a vector with a number, numbers."""
+    load, store, splat, lane = simd.load, simd.store, simd.splat, simd.lane
+    operation = OPERATIONS[name]
+
+    @numba.njit
+    def run(a, b, c, out):
+        store(out[0], 0, operation(load(a, 0), load(b, 0), load(c, 0)))
+        for i in range(4):
+            out[1, i] = operation(a[i], b[i], c[i])
+            out[2, i] = lane(operation(load(a, 0), b[i], c[i]), i)
+            out[3, i] = lane(operation(a[i], load(b, 0), splat(c[i])), i)
+
+    out = np.empty((4, 4))
+    run(a, b, c, out)
+    return out
+
+
+@numba.njit
+def _maximum(a, b, c):
+    return simd.maximum(a, b)
+
+
+@numba.njit
+def _minimum(a, b, c):
+    return simd.minimum(a, b)
+
+
+@numba.njit
+def _choose(a, b, c):
+    return simd.choose(a, b, c)
+
+
+@numba.njit
+def _arithmetic(a, b, c):
+    return (a + b) * c - a / b + 2 * a - b * 3.0 + -c
+
+
+OPERATIONS = {
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "choose": _choose,
+    "arithmetic": _arithmetic,
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations(name):
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        a, b, c = rng.normal(size=(3, 4))
+        a[rng.integers(4)] = 0.0
+        expected = OPERATIONS[name].py_func(a, b, c)
+        for found in run_operation(name, a, b, c):
+            np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_extremes_of_infinities(name):
+    a, b = np.array([-math.inf, math.inf, 0.0, 1.0]), np.array([0.0, 0.0, -math.inf, math.inf])
+    expected = OPERATIONS[name].py_func(a, b, None)
+    np.testing.assert_array_equal(run_operation(name, a, b, b)[0], expected)
+
+
+@numba.njit
+def moves(table, index, out):
+    rows = simd.transpose(
+        simd.load(table, 0), simd.load(table, 4), simd.load(table, 8), simd.load(table, 12)
+    )
+    for i in range(4):
+        simd.store(out[i], 0, rows[i])
+    simd.store(out[4], 0, simd.gather(table, index, 1))
+    simd.store(out[5], 0, simd.pack(table[3], table[2], table[1], table[0]))
+    simd.store(out[6], 0, simd.splat(table[5]))
+    out[7, 0] = simd.highest(simd.load(table, 4))
+    out[7, 1] = simd.total(simd.load(table, 4))
+    out[7, 2] = simd.lane(simd.load(table, 4), 2)
+    simd.store(out[8], 0, table[7])
+
+
+@pytest.mark.parametrize("function", [moves, moves.py_func], ids=["compiled", "python"])
+def test_moves(function):
+    table = np.random.default_rng(4).permutation(16.0 * np.arange(16))
+    index = np.array([2, 8, 0, 12])
+    out = np.zeros((9, 4))
+    function(table, index, out)
+    np.testing.assert_array_equal(out[:4], table.reshape(4, 4).T)
+    np.testing.assert_array_equal(out[4], table[index | 1])
+    np.testing.assert_array_equal(out[5], table[3::-1])
+    np.testing.assert_array_equal(out[6], [table[5]] * 4)
+    np.testing.assert_array_equal(out[7, :3], [table[4:8].max(), table[4:8].sum(), table[6]])
+    np.testing.assert_array_equal(out[8], [table[7]] * 4)
+
+
+# ---- one function, many constants -------------------------------------------------------------
+
+
+def with_closure(value):
+    @numba.njit
+    def weight(left, right, parent):
+        return value * parent[0]
+
+    return hct.FunctionPotential(weight, lambda clusters: [clusters.sizes], n_leaves=2)
+
+
+def test_closures_of_one_source_differ():
+    assert [hct.infer(with_closure(c)).log_partition for c in (0.5, -3.0)] == pytest.approx(
+        [1.0, -6.0]
+    )
+
+
+CONSTANT_IN = {
+    "closure": """
+def make(value):
+    @numba.njit
+    def weight(left, right, parent):
+        return value * parent[0]
+    return weight
+weight = make(VALUE)
+""",
+    "global": """
+@numba.njit
+def weight(left, right, parent):
+    return VALUE * parent[0]
+""",
+    "array": """
+TABLE = np.array([0.0, 0.0, VALUE])
+@numba.njit
+def weight(left, right, parent):
+    return TABLE[2] * parent[0]
+""",
+    "function it calls": """
+@numba.njit
+def inner(x):
+    return VALUE * x
+@numba.njit
+def weight(left, right, parent):
+    return inner(parent[0])
+""",
+    "function inside it": """
+@numba.njit
+def weight(left, right, parent):
+    def inner(x):
+        return VALUE * x
+    return inner(parent[0])
+""",
+    "module": """
+import types
+settings = types.ModuleType("settings")
+settings.FACTOR = VALUE
+@numba.njit
+def weight(left, right, parent):
+    return settings.FACTOR * parent[0]
+""",
+}
+
+ASK = """
+import sys
+import numba
+import numpy as np
+import hctrellis as hct
+VALUE = float(sys.argv[1])
+{source}
+potential = hct.FunctionPotential(weight, lambda clusters: [clusters.sizes], n_leaves=2)
+print(hct.infer(potential).log_partition)
+"""
+
+
+def run_python(*arguments, **environment):
+    """Run Python in a new process; its standard output."""
+    variables = os.environ | {"PYTHONPATH": str(SOURCE)} | environment
+    command = [sys.executable, "-W", "error", *arguments]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("place", CONSTANT_IN)
+def test_no_process_reads_a_stale_cache(place, tmp_path):
+    """The same file, another constant: the machine code on disk must not be taken."""
+    script = tmp_path / "model.py"
+    script.write_text(ASK.format(source=CONSTANT_IN[place]))
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    found = [float(run_python(str(script), value, **cache)) for value in ("0.5", "-3")]
+    assert found == pytest.approx([1.0, -6.0])
+
+
+@pytest.fixture
+def package_copy(tmp_path):
+    """A private copy of the package, without caches."""
+    copy = tmp_path / "copy"
+    shutil.copytree(
+        SOURCE / "hctrellis", copy / "hctrellis", ignore=shutil.ignore_patterns("__py*")
+    )
+    return copy
+
+
+def test_no_cache_folder_is_writable(package_copy, tmp_path):
+    """A regular file stands wherever a cache folder would be made."""
+    (package_copy / "hctrellis" / "kernels" / "__pycache__").write_text("")
+    wall = tmp_path / "wall"
+    wall.write_text("")
+    blocked = str(wall / "folder")
+    code = """
+import hctrellis as hct
+from hctrellis.kernels import levels
+print(hct.infer(hct.BetaSplitting(2)).n_trees, type(levels.absorb._cache).__name__)
+"""
+    found = run_python(
+        "-c",
+        code,
+        PYTHONPATH=str(package_copy),
+        HOME=blocked,
+        XDG_CACHE_HOME=blocked,
+        NUMBA_CACHE_DIR=blocked,
+    )
+    assert found.split() == ["1", "NullCache"]
+
+
+def test_second_process_finds_the_cache(package_copy):
+    code = """
+import hctrellis as hct
+from hctrellis.trellis.full import _kernel
+from hctrellis.trellis.terms import assemble
+model = hct.Linkage([[0.0], [1.0]], "ward")
+hct.infer(model)
+terms = assemble(model)
+print(sum(_kernel(terms.chain, terms.codes).solve_low.stats.cache_hits.values()))
+"""
+    found = [run_python("-c", code, PYTHONPATH=str(package_copy)).strip() for _ in range(2)]
+    assert found == ["0", "1"]
+
+
+# ---- without the compiler ---------------------------------------------------------------------
+
+INTERPRETED = ["ward", "single", "dasgupta", "correlation", "ginkgo, root rate", "single + ginkgo"]
+
+
+def test_kernels_without_jit():
+    """The templates are plain Python: interpreted, they give the same answers."""
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from gallery import posterior
+for name in {INTERPRETED!r}:
+    post = posterior(name)
+    print(float(post.log_partition).hex(), post.n_trees, post.map_tree.to_newick())
+"""
+    lines = run_python("-c", code, NUMBA_DISABLE_JIT="1").splitlines()
+    for name, line in zip(INTERPRETED, lines, strict=True):
+        log_partition, n_trees, newick = line.split()
+        post = quiet(hct.infer, PROBLEMS[name].make())
+        assert float.fromhex(log_partition) == pytest.approx(post.log_partition, rel=1e-12)
+        assert int(n_trees) == post.n_trees
+        assert hct.Tree.from_newick(newick) == post.map_tree
+
+
+# ---- imports ----------------------------------------------------------------------------------
+
+
+HEAVY = {"numba", "llvmlite", "matplotlib", "networkx", "pandas", "typer", "rich"}
+
+
+def test_import_is_light():
+    loaded = run_python("-c", "import sys, hctrellis; print(*sys.modules)").split()
+    assert "hctrellis" in loaded
+    assert HEAVY.isdisjoint(loaded)
