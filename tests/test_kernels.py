@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numba
@@ -104,8 +105,9 @@ def test_sqrt(face):
     np.testing.assert_array_equal(apply(face, simd.sqrt, x), np.sqrt(x))
 
 
-def run_operation(name, a, b, c):
-    """All compiled forms of an operation: vectors, a vector with a number, numbers."""
+@cache
+def all_forms(name):
+    """An operation compiled in all forms: vectors, numbers, vectors and numbers."""
     load, store, splat, lane = simd.load, simd.store, simd.splat, simd.lane
     operation = OPERATIONS[name]
 
@@ -117,8 +119,12 @@ def run_operation(name, a, b, c):
             out[2, i] = lane(operation(load(a, 0), b[i], c[i]), i)
             out[3, i] = lane(operation(a[i], load(b, 0), splat(c[i])), i)
 
+    return run
+
+
+def run_operation(name, a, b, c):
     out = np.empty((4, 4))
-    run(a, b, c, out)
+    all_forms(name)(a, b, c, out)
     return out
 
 
@@ -210,65 +216,72 @@ def with_closure(value):
 
 
 def test_closures_of_one_source_differ():
-    assert [hct.infer(with_closure(c)).log_partition for c in (0.5, -3.0)] == pytest.approx(
-        [1.0, -6.0]
-    )
+    found = [hct.infer(with_closure(value)).log_partition for value in (0.5, -3.0)]
+    assert found == pytest.approx([1.0, -6.0])
 
 
-CONSTANT_IN = {
-    "closure": """
-def make(value):
-    @numba.njit
-    def weight(left, right, parent):
-        return value * parent[0]
-    return weight
-weight = make(VALUE)
-""",
-    "global": """
-@numba.njit
-def weight(left, right, parent):
-    return VALUE * parent[0]
-""",
-    "array": """
-TABLE = np.array([0.0, 0.0, VALUE])
-@numba.njit
-def weight(left, right, parent):
-    return TABLE[2] * parent[0]
-""",
-    "function it calls": """
-@numba.njit
-def inner(x):
-    return VALUE * x
-@numba.njit
-def weight(left, right, parent):
-    return inner(parent[0])
-""",
-    "function inside it": """
-@numba.njit
-def weight(left, right, parent):
-    def inner(x):
-        return VALUE * x
-    return inner(parent[0])
-""",
-    "module": """
-import types
-settings = types.ModuleType("settings")
-settings.FACTOR = VALUE
-@numba.njit
-def weight(left, right, parent):
-    return settings.FACTOR * parent[0]
-""",
-}
+PLACES = ("closure", "global", "array", "called", "inner", "module")
+"""Where a function may have a constant from: see the names of the functions below."""
 
-ASK = """
+SCRIPT = """
 import sys
+import types
+
 import numba
 import numpy as np
+
 import hctrellis as hct
+
 VALUE = float(sys.argv[1])
-{source}
-potential = hct.FunctionPotential(weight, lambda clusters: [clusters.sizes], n_leaves=2)
-print(hct.infer(potential).log_partition)
+TABLE = np.array([0.0, VALUE])
+settings = types.ModuleType("settings")
+settings.FACTOR = VALUE
+
+
+def make(value):
+    @numba.njit
+    def closure(left, right, parent):
+        return value * parent[0]
+
+    return closure
+
+
+@numba.njit
+def from_global(left, right, parent):
+    return VALUE * parent[0]
+
+
+@numba.njit
+def array(left, right, parent):
+    return TABLE[1] * parent[0]
+
+
+@numba.njit
+def helper(x):
+    return VALUE * x
+
+
+@numba.njit
+def called(left, right, parent):
+    return helper(parent[0])
+
+
+@numba.njit
+def inner(left, right, parent):
+    def times(x):
+        return VALUE * x
+
+    return times(parent[0])
+
+
+@numba.njit
+def module(left, right, parent):
+    return settings.FACTOR * parent[0]
+
+
+for function in (make(VALUE), from_global, array, called, inner, module):
+    potential = hct.FunctionPotential(function, lambda clusters: [clusters.sizes], n_leaves=2)
+    print(hct.infer(potential).log_partition)
 """
 
 
@@ -281,14 +294,21 @@ def run_python(*arguments, **environment):
     return done.stdout
 
 
-@pytest.mark.parametrize("place", CONSTANT_IN)
-def test_no_process_reads_a_stale_cache(place, tmp_path):
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """What the script prints with two constants, one process after the other on one cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    script = folder / "model.py"
+    script.write_text(SCRIPT)
+    shared = {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    lines = [run_python(str(script), value, **shared).splitlines() for value in ("0.5", "-3")]
+    return dict(zip(PLACES, zip(*lines, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_process_reads_a_stale_cache(place, answers):
     """The same file, another constant: the machine code on disk must not be taken."""
-    script = tmp_path / "model.py"
-    script.write_text(ASK.format(source=CONSTANT_IN[place]))
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    found = [float(run_python(str(script), value, **cache)) for value in ("0.5", "-3")]
-    assert found == pytest.approx([1.0, -6.0])
+    assert [float(answer) for answer in answers[place]] == pytest.approx([1.0, -6.0])
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from hctrellis.potentials.base import Potential
 from hctrellis.tree import Tree
-from hctrellis.trellis.full import FullTrellis, Progress
+from hctrellis.trellis.blocks import Progress
+from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
-    from hctrellis.trellis.full import FullSolution
+    from hctrellis.trellis.solution import FullSolution
 
 FLAT_TOLERANCE = 1e-9
 

@@ -12,6 +12,7 @@ compiled in memory only.
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 import types
 import uuid
@@ -105,6 +106,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     }
     return bound | {
         "combine": crosses[0] if crosses else simd.minimum,
+        "NOWHERE": -math.inf if simd.maximum in crosses else math.inf,
         "N_FEATURES": sum(code.n_features for code in codes),
         "CROSS": bool(crosses),
         "SCALED": any(code.scaled for code in codes),

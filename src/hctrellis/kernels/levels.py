@@ -64,3 +64,51 @@ def absorb(parents, lefts, log_weights, best, rest, count, modulo):
         count[parent] = trees
         modulo[parent] = remainder
     return -1
+
+
+@jit
+def split_probabilities(parents, lefts, log_weights, best, rest):
+    """Turn log psi of all splits of parents of equal size into probabilities given the parent."""
+    each = lefts.size // parents.size
+    for p in range(parents.size):
+        parent = parents[p]
+        for k in range(p * each, (p + 1) * each):
+            left, right = lefts[k], parent ^ lefts[k]
+            w = log_weights[k] * LOG2E + best[left] + best[right] - best[parent]
+            if rest[parent] > 0.0 and w > FORBIDDEN:
+                log_weights[k] = math.exp2(w) * rest[left] * rest[right] / rest[parent]
+            else:
+                log_weights[k] = 0.0
+
+
+@jit
+def spread(parents, lefts, probabilities, amounts, target):
+    """Add amounts[parent] times the probability of each split to both its children in target."""
+    each = lefts.size // parents.size
+    for p in range(parents.size):
+        parent = parents[p]
+        for k in range(p * each, (p + 1) * each):
+            part = amounts[parent] * probabilities[k]
+            target[lefts[k]] += part
+            target[parent ^ lefts[k]] += part
+
+
+@jit
+def moments(parents, lefts, probabilities, values, mean, variance):
+    """Mean and variance of a sum over splits, over the trees of each parent, from its children."""
+    each = lefts.size // parents.size
+    for p in range(parents.size):
+        parent = parents[p]
+        first = 0.0
+        for k in range(p * each, (p + 1) * each):
+            if probabilities[k] > 0.0:
+                left, right = lefts[k], parent ^ lefts[k]
+                first += probabilities[k] * (values[k] + mean[left] + mean[right])
+        second = 0.0
+        for k in range(p * each, (p + 1) * each):
+            if probabilities[k] > 0.0:
+                left, right = lefts[k], parent ^ lefts[k]
+                gap = values[k] + mean[left] + mean[right] - first
+                second += probabilities[k] * (gap * gap + variance[left] + variance[right])
+        mean[parent] = first
+        variance[parent] = second

@@ -27,6 +27,22 @@ def node_log_weight(parent, node):
 
 
 @jit
+def weigh_splits(parents, lefts, features, node, params, root_params, distances, log_weights):
+    """Fill log psi of the splits of parents of equal size, listed one parent after the other."""
+    each = lefts.size // parents.size
+    root = features.shape[1] - 1
+    for p in range(parents.size):
+        parent = parents[p]
+        own = node_log_weight(parent, node)
+        prm = root_params if parent == root else params
+        for k in range(p * each, (p + 1) * each):
+            left = lefts[k]
+            log_weights[k] = own + split_log_weight(
+                left, parent ^ left, parent, features, prm, distances
+            )
+
+
+@jit
 def solve(features, node, params, root_params, distances, log_z, log_max):
     """Fill log Z and the log weight of the best tree of every cluster.
 

@@ -7,8 +7,9 @@ features. Sums of separable potentials need no split function of their own at al
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +42,11 @@ class Terms:
         Added to the log weight of every tree.
     linear : bool
         Whether features[0] are gains (or there are no features): the multiply-add kernel serves.
+    low_bits : int
+        Number of low leaves (see the kernels).
+    cross : three float64 arrays
+        `distances`, and the extreme distances between high leaves and high parts and between low
+        parts; those between the high and the low part of each cluster are the last feature.
     """
 
     codes: tuple[SplitCode, ...]
@@ -51,11 +57,19 @@ class Terms:
     distances: FloatArray
     constant: float
     linear: bool
+    low_bits: int
+    cross: tuple[FloatArray, FloatArray, FloatArray]
 
     @property
-    def chain(self) -> tuple[str, ...]:
-        """The kernels that serve."""
+    def upward(self) -> tuple[str, ...]:
+        """The chain of kernels of the upward pass."""
         return ("weights", "linear" if self.linear else "tiles", "full")
+
+    def kernel(self, *chain: str) -> Any:
+        """A chain of kernels with the split functions of this potential in it."""
+        from hctrellis.kernels.bind import bind
+
+        return bind(chain, self.codes)
 
     @property
     def forbids_clusters(self) -> bool:
@@ -66,8 +80,11 @@ class Terms:
         return any(code.users for code in self.codes)
 
 
-def assemble(potential: Potential) -> Terms:
-    """The terms of a potential over the full lattice of its leaves."""
+def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) -> Terms:
+    """The terms of a potential over the full lattice of its leaves.
+
+    choose_low_bits(n_leaves, linear) says how many leaves are low.
+    """
     from hctrellis.kernels.splits import GAINS
 
     lattice = Lattice(potential.n_leaves)
@@ -91,15 +108,21 @@ def assemble(potential: Potential) -> Terms:
     else:
         rows = [] if gain is None else [gain, lattice.sizes]
         codes = [] if gain is None else [GAINS]
+    linear = not others
+    low_bits = choose_low_bits(potential.n_leaves, linear)
+    distances = _distances(others)
+    near, low, between = _cross_tables(codes, distances, low_bits)
     return Terms(
         codes=tuple(code for code in codes if code is not None),
-        features=_stack(rows, len(lattice)),
+        features=_stack([*rows, *between], len(lattice)),
         node=node.values,
         params=tuple(p for part in others for p in part.params()),
         root_params=tuple(p for part in others for p in part.params(root=True)),
-        distances=_distances(others),
+        distances=distances,
         constant=constant,
-        linear=not others,
+        linear=linear,
+        low_bits=low_bits,
+        cross=(distances, near, low),
     )
 
 
@@ -152,30 +175,25 @@ def _distances(parts: list[Potential]) -> FloatArray:
     return np.empty((0, 0))
 
 
-@dataclass(frozen=True)
-class CrossTables:
-    """Extreme distances between parts of clusters: high leaves by high parts, low by low parts.
+def _cross_tables(
+    codes: Sequence[SplitCode | None], distances: FloatArray, low_bits: int
+) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+    """Extreme distances between parts of clusters, if a split function asks for them.
 
-    The bits of a mask are divided into high and low ones (see the kernels). `between` holds, for
-    every mask, the extreme distance between its own high and low part; it is the last feature.
+    Row i, column S: between high leaf i and the high part S; row S, column T: between two low
+    parts; and for every mask, between its own high and low part.
     """
-
-    near: FloatArray
-    low: FloatArray
-    between: FloatArray
-
-
-def cross_tables(code: SplitCode, distances: FloatArray, low_bits: int) -> CrossTables:
-    """Extreme distances for the split of leaves into `low_bits` low ones and the others."""
-    extreme, nothing = extremes(code)
-    low, high = distances[:low_bits], distances[low_bits:]
-    to_low = _reach(low[:, :low_bits], extreme, nothing)
-    to_high = _reach(low[:, low_bits:], extreme, nothing)
-    return CrossTables(
-        near=_reach(high[:, low_bits:], extreme, nothing),
-        low=_either(to_low, extreme, nothing).T.copy(),
-        between=_either(to_high, extreme, nothing).ravel(),
-    )
+    for code in codes:
+        if code is not None and code.cross is not None:
+            extreme, nothing = extremes(code)
+            to_low = _reach(distances[:low_bits, :low_bits], extreme, nothing)
+            to_high = _reach(distances[:low_bits, low_bits:], extreme, nothing)
+            return (
+                _reach(distances[low_bits:, low_bits:], extreme, nothing),
+                _either(to_low, extreme, nothing),
+                [_either(to_high, extreme, nothing).ravel()],
+            )
+    return np.empty((0, 0)), np.empty((0, 0)), []
 
 
 def _reach(distances: FloatArray, extreme: np.ufunc, nothing: float) -> FloatArray:

@@ -1,0 +1,282 @@
+"""Downward pass over the full lattice: how much the trees around each cluster weigh, vectorised.
+
+A template (see `bind`), on top of `weights`. With best and rest from the upward pass, q(P -> S, R) the
+probability of a split given its parent P, and a number h(P) per cluster,
+
+    target(S) rest(S) = sum over R disjoint from S of h(P) q(P -> S, R),     P = S + R.
+
+With h(P) = source(P) rest(P) and source = target this is the recursion of the probabilities of
+clusters, which are target * rest; with another source it is an expectation over the parent of each
+cluster. The same blocks as on the way up, in the opposite order: the high parts RH of the other
+child run over the submasks of the complement of SH in tiles; pairs in which R has no high part
+lie inside the block of S and are finished afterwards, low parts in decreasing order. Splits of
+the root are left to `root_splits`, since the root may have parameters of its own.
+"""
+
+# ruff: noqa: F821
+# mypy: ignore-errors
+from __future__ import annotations
+
+import numpy as np
+
+from hctrellis.kernels.common import FORBIDDEN, NEVER, load_tile
+from hctrellis.kernels.simd import (
+    LANES,
+    choose,
+    exp2,
+    gather,
+    highest,
+    lane,
+    load,
+    maximum,
+    splat,
+    store,
+    total,
+)
+
+TILE = 16  # other children side by side
+VANISHING = 2.0**-200  # parents whose source is smaller are passed over
+
+
+@jit
+def root_splits(tables, params, distances, source_root, target):
+    """The first term of every target: the sum over the splits of the root."""
+    features, best, rest, node = tables
+    root = best.size - 1
+    own = node[root] if node.size > 0 else 0.0
+    target[0] = target[root] = 0.0
+    for left in range(1, (root + 1) // 2):
+        right = root ^ left
+        x, factor = split_terms(left, right, root, features, params, distances)
+        w = weigh(x, best[left] + best[right] + own - best[root])
+        e = exp2(w) * factor * source_root if best[root] > FORBIDDEN else 0.0
+        target[left] = e * rest[right]
+        target[right] = e * rest[left]
+
+
+@jit
+def load_parents(node, best, source, low_bits, masks, width, scratch, tops, sources):
+    """The rows of the parents of a tile: log2 of what their weight lacks of the best, and source."""
+    load_tile(best, low_bits, masks, width, tops, 0)
+    load_tile(source, low_bits, masks, width, sources, 0)
+    if node.size > 0:
+        load_tile(node, low_bits, masks, width, scratch, 0)
+    for low in range(1 << low_bits):
+        for t in range(0, width, LANES):
+            i = low * TILE + t
+            top = load(tops, i)
+            own = load(scratch, i) if node.size > 0 else splat(0.0)
+            store(tops, i, choose(top - FORBIDDEN, own - top, NEVER))
+
+
+@jit
+def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at):
+    """Sum over all R with high bits, for the clusters high << low_bits | low, all low.
+
+    Writes the sum of every low part to sums[low * LANES + at].
+    """
+    features, best, rest, node = tables
+    distances, near, low_cross = cross_tables
+    other_f, other_best, other_rest, parent_f, parent_top, parent_source = work[0]
+    scratch, sum_v, high_cross, largest = work[1]
+    others, parents = work[2]
+    n_low = 1 << low_bits
+    stride = TILE << low_bits
+    cross_at = (features.shape[0] - 1) * stride
+    root = best.size - 1
+    for low in range(n_low):
+        store(sum_v, low * LANES, splat(0.0))
+    free = (root >> low_bits) ^ high
+    sub = free
+    while sub > 0:
+        count = 0
+        while sub > 0 and count < TILE:
+            others[count] = sub
+            parents[count] = high | sub
+            sub = (sub - 1) & free
+            count += 1
+        width = -(-count // LANES) * LANES
+        for t in range(count, width):
+            others[t] = others[0]
+            parents[t] = parents[0]
+        for f in range(features.shape[0]):
+            load_tile(features[f], low_bits, others, width, other_f, f * stride)
+            load_tile(features[f], low_bits, parents, width, parent_f, f * stride)
+        load_tile(best, low_bits, others, width, other_best, 0)
+        load_tile(rest, low_bits, others, width, other_rest, 0)
+        load_parents(
+            node, best, source, low_bits, parents, width, scratch, parent_top, parent_source
+        )
+        for t in range(width):
+            if t >= count or (LEAF_APART and others[t] & (others[t] - 1) == 0):
+                for low in range(n_low if t >= count else 1):
+                    other_rest[low * TILE + t] = 0.0
+            for low in range(n_low):
+                if parents[t] << low_bits | low == root:
+                    parent_source[low * TILE + t] = 0.0
+            if CROSS:
+                high_cross[t] = NOWHERE
+                for i in range(near.shape[0]):
+                    if high >> i & 1:
+                        high_cross[t] = combine(high_cross[t], near[i, others[t]])
+        for low in range(n_low):
+            top = splat(0.0)
+            for t in range(0, width, LANES):
+                top = maximum(top, load(parent_source, low * TILE + t))
+            largest[low] = highest(top)
+        for low in range(n_low):
+            mask = high << low_bits | low
+            if mask == 0 or best[mask] < FORBIDDEN:
+                continue
+            own = take_row(features, mask)
+            single = mask & (mask - 1) == 0
+            acc = load(sum_v, low * LANES)
+            other_low = n_low - 1 ^ low
+            while True:
+                parent_low = low | other_low
+                if largest[parent_low] > VANISHING:
+                    i = other_low * TILE
+                    j = parent_low * TILE
+                    for t in range(0, width, LANES):
+                        cross = 0.0
+                        if CROSS:
+                            cross = combine(
+                                combine(load(high_cross, t), low_cross[low, other_low]),
+                                combine(
+                                    load(other_f, cross_at + low * TILE + t),
+                                    features[features.shape[0] - 1, high << low_bits | other_low],
+                                ),
+                            )
+                        r = load_row(other_f, i + t, stride)
+                        p = load_row(parent_f, j + t, stride)
+                        if LEAF_APART and single:
+                            x, factor = leaf(own, r, p, params, cross)
+                        else:
+                            x, factor = pair(own, r, p, params, cross)
+                        w = weigh(x, load(other_best, i + t) + load(parent_top, j + t) + best[mask])
+                        e = exp2(w)
+                        if SCALED:
+                            e = e * factor
+                        acc = acc + e * (load(other_rest, i + t) * load(parent_source, j + t))
+                if other_low == 0:
+                    break
+                other_low = (other_low - 1) & ~low
+            store(sum_v, low * LANES, acc)
+    for low in range(n_low):
+        sums[low * LANES + at] = total(load(sum_v, low * LANES))
+
+
+@jit
+def lacks(best, node, index, low):
+    """log2 of what the weight of four parents lacks of the best; NEVER for forbidden ones."""
+    top = gather(best, index, low)
+    own = gather(node, index, low) if node.size > 0 else splat(0.0)
+    return choose(top - FORBIDDEN, own - top, NEVER)
+
+
+@jit
+def finish_around(highs, low_bits, tables, cross_tables, params, source, target, sums):
+    """Complete four blocks: pairs in which the other child has no high bit. Lanes are blocks."""
+    features, best, rest, node = tables
+    distances, near, low_cross = cross_tables
+    n_low = 1 << low_bits
+    root = best.size - 1
+    index = highs << low_bits
+    single_high = highs[0] > 0 and highs[0] & (highs[0] - 1) == 0
+    for k in range(n_low):
+        low = n_low - 1 - k
+        if index[0] | low == 0 or index[0] | low == root:
+            continue
+        own = gather_row(features, index, low)
+        own_best = gather(best, index, low)
+        single = (single_high and low == 0) or (highs[0] == 0 and low & (low - 1) == 0)
+        acc = load(sums, low * LANES)
+        other_low = n_low - 1 ^ low
+        while other_low > 0:
+            parent_low = low | other_low
+            if index[0] | parent_low != root:
+                r = splat_row(features, other_low)
+                p = gather_row(features, index, parent_low)
+                cross = 0.0
+                if CROSS:
+                    cross = combine(
+                        gather(features[features.shape[0] - 1], index, other_low),
+                        low_cross[low, other_low],
+                    )
+                if LEAF_APART and single:
+                    x, factor = leaf(own, r, p, params, cross)
+                elif LEAF_APART and other_low & (other_low - 1) == 0:
+                    x, factor = leaf(r, own, p, params, cross)
+                else:
+                    x, factor = pair(own, r, p, params, cross)
+                w = weigh(x, own_best + best[other_low] + lacks(best, node, index, parent_low))
+                e = exp2(w)
+                if SCALED:
+                    e = e * factor
+                acc = acc + e * (rest[other_low] * gather(source, index, parent_low))
+            other_low = (other_low - 1) & ~low
+        if LEAF_APART:
+            acc = acc + leaves_around(
+                highs, low_bits, tables, distances, params, source, low, own, own_best
+            )
+        for block in range(LANES):
+            if block == 0 or index[block] != index[block - 1]:
+                target[index[block] | low] += lane(acc, block)
+
+
+@jit
+def leaves_around(highs, low_bits, tables, distances, params, source, low, own, own_best):
+    """The pairs in which the other child is a single leaf among the high ones."""
+    features, best, rest, node = tables
+    root = best.size - 1
+    remaining = (root >> low_bits) ^ highs
+    leaves = highs.copy()
+    parents = highs.copy()
+    acc = splat(0.0)
+    while remaining[0] > 0:
+        for block in range(LANES):
+            bit = remaining[block] & -remaining[block]
+            remaining[block] ^= bit
+            leaves[block] = bit << low_bits
+            parents[block] = (highs[block] | bit) << low_bits
+        if parents[0] | low == root:
+            continue
+        cross = cross_lanes(leaves, highs << low_bits, low, distances) if CROSS else 0.0
+        x, factor = leaf(
+            gather_row(features, leaves, 0), own, gather_row(features, parents, low), params, cross
+        )
+        w = weigh(x, own_best + lacks(best, node, parents, low))
+        acc = acc + exp2(w) * factor * gather(source, parents, low)
+    return acc
+
+
+@jit
+def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
+    """The recursion for all clusters with one of the given high parts (equal numbers of bits)."""
+    n_features = tables[0].shape[0]
+    n_low = 1 << low_bits
+    rows = n_low * TILE
+    work = (
+        (
+            np.empty(n_features * rows),
+            np.empty(rows),
+            np.empty(rows),
+            np.empty(n_features * rows),
+            np.empty(rows),
+            np.empty(rows),
+        ),
+        (np.empty(rows), np.empty(n_low * LANES), np.empty(TILE), np.empty(n_low)),
+        (np.empty(TILE, np.int64), np.empty(TILE, np.int64)),
+    )
+    sums = np.empty(n_low * LANES)
+    group = np.empty(LANES, np.int64)
+    for start in range(0, highs.size, LANES):
+        for at in range(LANES):
+            if start + at < highs.size:
+                group[at] = highs[start + at]
+                sum_around(
+                    group[at], low_bits, tables, cross_tables, params, source, work, sums, at
+                )
+            else:
+                group[at] = group[at - 1]
+        finish_around(group, low_bits, tables, cross_tables, params, source, target, sums)

@@ -1,0 +1,86 @@
+"""The order in which the kernels visit the full lattice, and the threads that they run on.
+
+The leaves of a mask are divided into low and high ones (see the kernels). A block is all clusters with
+the same high part; blocks with equal numbers of high leaves, a level, are independent of each
+other, so threads share them, and results do not depend on how.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hctrellis.clusters import Lattice
+
+if TYPE_CHECKING:
+    from hctrellis.tree import IntArray
+
+Progress = Callable[[int, int], None]
+"""Called as progress(splits done, splits in all)."""
+
+CHUNK_SPLITS = 20_000_000  # of one call of a kernel: the time until Ctrl-C is heard
+
+
+def default_threads() -> int:
+    """The number of cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of the lattice of n leaves, `low_bits` of them low."""
+
+    n_leaves: int
+    low_bits: int
+
+    @property
+    def n_high(self) -> int:
+        """Number of high leaves."""
+        return max(0, self.n_leaves - self.low_bits)
+
+    def visit(
+        self,
+        kernel: Callable[[IntArray], int],
+        done: Callable[[int, int], None],
+        threads: int,
+        downward: bool = False,
+    ) -> None:
+        """Call kernel(high parts) for all blocks, level after level.
+
+        Upward, from one high leaf to all; downward, from all to none. After each call,
+        done(its result, number of splits) is called in this thread.
+        """
+        levels = range(1, self.n_high + 1)
+        order = [*reversed(levels), 0] if downward else levels
+        if threads == 1:
+            for level in order:
+                for chunk, cost in self._chunks(level, threads):
+                    done(kernel(chunk), cost)
+            return
+        pool = ThreadPoolExecutor(threads)
+        try:
+            for level in order:
+                chunks = self._chunks(level, threads)
+                results = [(pool.submit(kernel, chunk), cost) for chunk, cost in chunks]
+                for future, cost in results:
+                    done(future.result(), cost)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _chunks(self, level: int, threads: int) -> Iterator[tuple[IntArray, int]]:
+        """The high parts with `level` leaves, cut into chunks with their numbers of splits."""
+        highs = np.flatnonzero(Lattice(self.n_high).sizes == level)
+        each = (3**self.low_bits * 2**level - 2 * 2**self.low_bits) // 2
+        size = max(4, min(CHUNK_SPLITS // max(1, each), -(-len(highs) // (4 * threads))))
+        size = -(-size // 4) * 4  # the kernels take four at a time
+        for i in range(0, len(highs), size):
+            chunk = highs[i : i + size]
+            yield chunk, each * len(chunk)
