@@ -5,6 +5,7 @@ Each benchmark writes one section of RESULTS.md and leaves the others as they ar
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -20,6 +21,7 @@ TITLE = "# Results\n\nWritten by the programs in this folder; each replaces its 
 YARDSTICK_SIZE = 100_000
 MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
 MIN_REPEATS = 3  # ... and so often
+LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
 def best_seconds(function: Callable[[], object], repeats: int = MIN_REPEATS) -> float:
@@ -52,15 +54,20 @@ def machine() -> list[str]:
     """Facts about the machine and the versions, without its name."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
     return [
-        f"{platform.machine()}, {_cores()} cores, {_vector_units()}",
+        f"{platform.machine()}, {_cores()} cores, {_vector_units()}{_load()}",
         f"{platform.system()}, Python {platform.python_version()}, {packages}",
     ]
 
 
 def _cores() -> int:
-    from hctrellis.trellis.full import default_threads
+    from hctrellis.trellis.blocks import default_threads
 
     return default_threads()
+
+
+def _load() -> str:
+    """How many processes were running when this one started; other work spoils the times."""
+    return f"; load before the run {LOAD:.1f}" if LOAD is not None else ""
 
 
 def _vector_units() -> str:

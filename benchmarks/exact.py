@@ -29,7 +29,7 @@ from common import (
 )
 from hctrellis.clusters import Lattice, n_splits
 from hctrellis.kernels.bind import bind
-from hctrellis.trellis.full import default_threads
+from hctrellis.trellis.blocks import default_threads
 
 SIZES = (12, 14, 16, 18)
 LARGE_SIZE = 20
@@ -134,7 +134,7 @@ def scalar(potential: hct.Potential) -> float:
     distances = np.empty((0, 0)) if potential.distances is None else potential.distances
     params = (potential.params(), potential.params(root=True))
     log_z, log_max = np.zeros(len(lattice)), np.zeros(len(lattice))
-    kernel = bind("scalar", [potential.code()])
+    kernel = bind(("weights", "scalar"), [potential.code()])
 
     def run() -> None:
         kernel.solve(features, node, *params, distances, log_z, log_max)

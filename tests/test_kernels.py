@@ -346,12 +346,9 @@ print(hct.infer(hct.BetaSplitting(2)).n_trees, type(levels.absorb._cache).__name
 def test_second_process_finds_the_cache(package_copy):
     code = """
 import hctrellis as hct
-from hctrellis.trellis.full import _kernel
-from hctrellis.trellis.terms import assemble
 model = hct.Linkage([[0.0], [1.0]], "ward")
-hct.infer(model)
-terms = assemble(model)
-print(sum(_kernel(terms.chain, terms.codes).solve_low.stats.cache_hits.values()))
+terms = hct.FullTrellis(2).solve(model).terms
+print(sum(terms.kernel(*terms.upward).solve_low.stats.cache_hits.values()))
 """
     found = [run_python("-c", code, PYTHONPATH=str(package_copy)).strip() for _ in range(2)]
     assert found == ["0", "1"]

@@ -4,30 +4,55 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from hctrellis.potentials.base import Potential
-from hctrellis.tree import Tree
+from hctrellis.potentials.constraint import Constraint, Rewards
+from hctrellis.sample import Seed, TreeSample, draw
+from hctrellis.summary import ConsensusTree, RankedTrees, rank
+from hctrellis.table import ClusterTable
+from hctrellis.tree import Cluster, Tree, cluster_mask, show_cluster
 from hctrellis.trellis.blocks import Progress
 from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
+    from hctrellis.tree import FloatArray
     from hctrellis.trellis.solution import FullSolution
 
 FLAT_TOLERANCE = 1e-9
+CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
 
 
 class NoTreeError(ValueError):
     """Every tree is forbidden, so there is no best one."""
 
 
+class Coclustering(NamedTuple):
+    """How closely every two leaves are clustered.
+
+    Attributes
+    ----------
+    probability : float64 array, shape (n, n)
+        That the smallest cluster with both leaves has at most the given size.
+    expected_size : float64 array, shape (n, n)
+        Expected number of leaves of that cluster.
+    """
+
+    probability: FloatArray
+    expected_size: FloatArray
+
+
 @dataclass(frozen=True, repr=False)
 class Posterior:
     """The probability distribution over trees: P(tree) = weight(tree) / Z.
 
-    Made by `infer`.
+    Made by `infer`. Clusters are given as iterables of labels or leaf indices, or as masks (leaf i =
+    bit i). What needs a pass over the trellis is computed when first asked for, and kept.
 
     Attributes
     ----------
@@ -38,6 +63,8 @@ class Posterior:
     potential: Potential
     trellis: FullTrellis
     _solution: FullSolution
+
+    # ---- the distribution ---------------------------------------------------------------------
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -54,6 +81,59 @@ class Posterior:
         """log Z, the log of the sum of the weights of all trees; -inf if all are forbidden."""
         return self._solution.log_partition
 
+    @property
+    def n_trees(self) -> int:
+        """The exact number of trees of non-zero weight."""
+        return self._solution.n_trees
+
+    def log_probability(self, tree: Tree) -> float:
+        """Log of the posterior probability of a tree."""
+        self._check_possible()
+        weight = self.potential.log_weight(tree)
+        return weight - self.log_partition if weight > -math.inf else -math.inf
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        self._check_possible()
+        return self._solution.log_weight_moments()
+
+    @property
+    def expected_log_weight(self) -> float:
+        """The mean of the log weight over the posterior."""
+        return self._moments[0]
+
+    @property
+    def log_weight_variance(self) -> float:
+        """The variance of the log weight over the posterior (beta^2 times that of the energy)."""
+        return self._moments[1]
+
+    @property
+    def expected_energy(self) -> float:
+        """The mean energy over the posterior, -(mean log weight) / beta."""
+        if self.potential.beta == 0:
+            raise ValueError("the energy of a tree is not defined by its weight at beta = 0")
+        return -self.expected_log_weight / self.potential.beta
+
+    @property
+    def entropy(self) -> float:
+        """The entropy of the posterior in nats; exp(entropy) is an effective number of trees."""
+        return max(0.0, self.log_partition - self.expected_log_weight)
+
+    def kl_divergence(self, other: Posterior) -> float:
+        """The Kullback-Leibler divergence D(self || other) in nats, over the same leaves."""
+        self._check_possible()
+        if other.labels != self.labels:
+            raise ValueError("the two posteriors must be over the same leaves in the same order")
+        if not isinstance(other, Posterior) or other.log_partition == -math.inf:
+            return math.inf
+        mean, _ = self._solution.log_weight_moments(other._solution)
+        if math.isnan(mean):
+            return math.inf
+        cross = other.log_partition - mean
+        return max(0.0, cross - self.entropy)
+
+    # ---- the best tree ------------------------------------------------------------------------
+
     @cached_property
     def map_tree(self) -> Tree:
         """The tree of largest weight.
@@ -68,11 +148,7 @@ class Posterior:
         NoTreeError
             If every tree is forbidden.
         """
-        if self.log_partition == -math.inf:
-            raise NoTreeError(
-                f"there is no best tree: every tree over these {self.n_leaves} leaves is forbidden "
-                "(has weight 0) under this potential"
-            )
+        self._check_possible()
         return self._solution.map_tree
 
     @cached_property
@@ -85,15 +161,207 @@ class Posterior:
         """Log of the posterior probability of the MAP tree."""
         return self.map_log_weight - self.log_partition
 
-    @property
-    def n_trees(self) -> int:
-        """The exact number of trees of non-zero weight."""
-        return self._solution.n_trees
+    def top_trees(self, k: int) -> RankedTrees:
+        """The k most probable trees in order (fewer if there are fewer), with probabilities."""
+        self._check_possible()
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k must be a whole number, at least 1; got {k!r}")
+        return rank(self._solution, self.map_log_weight, lambda probability: False, int(k))
 
-    def log_probability(self, tree: Tree) -> float:
-        """Log of the posterior probability of a tree."""
-        weight = self.potential.log_weight(tree)
-        return weight - self.log_partition if weight > -math.inf else -math.inf
+    def credible_set(self, mass: float = 0.95, limit: int = CREDIBLE_LIMIT) -> RankedTrees:
+        """The smallest set of trees with at least the given posterior probability.
+
+        At most `limit` trees are listed; if that is not enough, `complete` is False and a warning
+        says how much probability they hold.
+        """
+        self._check_possible()
+        if not 0 < mass <= 1:
+            raise ValueError(f"mass must be above 0 and at most 1; got {mass}")
+        so_far = 0.0
+
+        def enough(probability: float) -> bool:
+            nonlocal so_far
+            so_far += probability
+            return so_far >= mass * (1 - 1e-12)
+
+        trees = rank(self._solution, self.map_log_weight, enough, limit)
+        if not trees.complete:
+            warnings.warn(
+                f"the {limit} most probable trees hold {so_far:.3g} of the probability, not {mass}; "
+                "ask for less or raise limit",
+                stacklevel=2,
+            )
+        return trees
+
+    # ---- clusters -----------------------------------------------------------------------------
+
+    def cluster_probability(self, items: Cluster) -> float:
+        """The probability that a tree has this cluster."""
+        return float(self._probabilities[self._mask(items)])
+
+    def cluster_probabilities(self, min_probability: float = 0.01) -> ClusterTable:
+        """All clusters (other than leaves and the root) of at least this probability, sorted."""
+        p = self._probabilities
+        kept = p >= max(min_probability, np.finfo(float).tiny)
+        kept[0] = kept[self._solution.root] = False
+        kept[1 << np.arange(self.n_leaves)] = False
+        masks = np.flatnonzero(kept)
+        return ClusterTable(self.labels, masks, p[masks])
+
+    def split_probability(self, left: Cluster, right: Cluster) -> float:
+        """The probability that a tree has this split: the two clusters as siblings."""
+        one, other = self._mask(left), self._mask(right)
+        if one & other:
+            shared = show_cluster(one & other, self.labels)
+            raise ValueError(f"the two sides of a split must be disjoint; both have {shared}")
+        return float(self._probabilities[one | other]) * math.exp(self._log_split(one | other, one))
+
+    def subtree_probability(self, tree: Tree) -> float:
+        """The probability that a posterior tree contains exactly this tree over its leaves."""
+        masks = [self._mask([tree.labels[i]]) for i in range(tree.n_leaves)]
+        for left, right in tree.children:
+            masks.append(masks[left] | masks[right])
+        parents = masks[tree.n_leaves :]
+        if not parents:
+            return 1.0
+        lefts = [masks[left] for left in tree.children[:, 0]]
+        given = sum(self._log_split(p, l) for p, l in zip(parents, lefts, strict=True))
+        return float(self._probabilities[parents[-1]]) * math.exp(given)
+
+    def probability(
+        self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
+    ) -> float:
+        """The probability that a tree contains all these clusters or sub-trees (and lacks those)."""
+        constraint = Constraint(self.labels, self._required(contains), map(self._mask, lacks))
+        return math.exp(self._given(constraint).log_partition - self.log_partition)
+
+    def given(
+        self, clusters: Iterable[Cluster | Tree] = (), forbidden: Iterable[Cluster] = ()
+    ) -> Posterior:
+        """The posterior over the trees that contain the clusters and none of the forbidden ones.
+
+        A `Tree` among the clusters requires all its clusters. Its weights are those of this
+        posterior, so exp(log Z - log Z here) is the probability of the condition.
+        """
+        return self._given(
+            Constraint(self.labels, self._required(clusters), map(self._mask, forbidden))
+        )
+
+    def _given(self, constraint: Constraint) -> Posterior:
+        self._check_possible()
+        potential = self.potential + constraint
+        return Posterior(potential, self.trellis, self.trellis.solve(potential))
+
+    def _required(self, items: Iterable[Cluster | Tree]) -> list[int]:
+        masks = []
+        for item in items:
+            if isinstance(item, Tree):
+                masks += [self._mask(names) for names in item.cluster_labels()]
+            else:
+                masks.append(self._mask(item))
+        return masks
+
+    def coclustering(self, size: int) -> Coclustering:
+        """How closely every two leaves are clustered.
+
+        The clusters of at most `size` leaves that lie in none other such partition the leaves of a
+        tree; two leaves share one exactly if their smallest common cluster has at most `size`.
+        """
+        n = self.n_leaves
+        if not isinstance(size, int | np.integer) or not 1 <= size <= n:
+            raise ValueError(f"size must be a whole number from 1 to {n}; got {size!r}")
+        p = self._probabilities
+        sizes = self._sizes
+        last = self._solution.around(p * (sizes > size))  # in the tree, its parent beyond size
+        last[sizes > size] = 0.0
+        if size == n:
+            last[self._solution.root] = 1.0
+        grows = self._solution.around(p * sizes) - sizes * p  # expected growth to the parent
+        grows[self._solution.root] = 0.0
+        return Coclustering(self._pair_sums(last), n - self._pair_sums(grows))
+
+    @property
+    def _sizes(self) -> FloatArray:
+        from hctrellis.clusters import Lattice
+
+        return Lattice(self.n_leaves).sizes
+
+    def _pair_sums(self, values: FloatArray) -> FloatArray:
+        """The sum of a value over all clusters that hold both of two leaves; 1 on the diagonal."""
+        n = self.n_leaves
+        sums = np.zeros((n, n))
+        step = 1 << min(n, 16)
+        for start in range(0, len(values), step):
+            masks = np.arange(start, start + step)[:, None]
+            members = ((masks >> np.arange(n)) & 1).astype(float)
+            sums += members.T @ (members * values[start : start + step, None])
+        return sums
+
+    # ---- samples and summaries ----------------------------------------------------------------
+
+    def sample(self, size: int, rng: Seed = None) -> TreeSample:
+        """Trees drawn independently from the posterior, exactly.
+
+        Parameters
+        ----------
+        size : int
+        rng : None, int or numpy Generator
+        """
+        self._check_possible()
+        return draw(self._solution, size, rng)
+
+    def consensus_tree(self, threshold: float = 0.5) -> ConsensusTree:
+        """The clusters of probability above `threshold` (at least 1/2, so that they are nested)."""
+        if not 0.5 <= threshold <= 1:
+            raise ValueError(
+                f"threshold must be from 0.5 to 1, got {threshold}; clusters of probability "
+                "above one half are always nested or disjoint, others need not be"
+            )
+        table = self.cluster_probabilities(threshold)
+        support = {
+            int(mask): float(p)
+            for mask, p in zip(table.masks, table.probabilities, strict=True)
+            if p > threshold or threshold == 1
+        }
+        if self.n_leaves > 1:
+            support[self._solution.root] = 1.0
+        return ConsensusTree(self.labels, support)
+
+    def expected_clusters_tree(self) -> Tree:
+        """The tree with the largest expected number of clusters that are right.
+
+        It maximises the sum of the probabilities of its clusters over all trees of the trellis.
+        """
+        rewards = Rewards(self.labels, self._probabilities)
+        return self.trellis.solve(rewards).map_tree
+
+    def support(self, tree: Tree) -> dict[frozenset[str], float]:
+        """The probability of every cluster of a tree, as `Tree.to_newick(support=...)` takes it."""
+        return {names: self.cluster_probability(names) for names in tree.cluster_labels()}
+
+    # ---- inside -------------------------------------------------------------------------------
+
+    @property
+    def _probabilities(self) -> FloatArray:
+        self._check_possible()
+        return self._solution.probabilities
+
+    @cached_property
+    def _index_of(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.labels)}
+
+    def _mask(self, items: Cluster) -> int:
+        return cluster_mask(items, self._index_of, self.n_leaves)
+
+    def _log_split(self, parent: int, left: int) -> float:
+        return self._solution.split_log_probability(parent, left)
+
+    def _check_possible(self) -> None:
+        if self.log_partition == -math.inf:
+            raise NoTreeError(
+                f"there is no best tree: every tree over these {self.n_leaves} leaves is forbidden "
+                "(has weight 0) under this potential"
+            )
 
     def __repr__(self) -> str:
         return f"Posterior({self.potential!r}, log Z = {self.log_partition:.6g})"
@@ -140,8 +408,8 @@ def infer(
     Tree(4 leaves: (((0,1),2),3))
     >>> post.n_trees
     15
-    >>> round(post.map_log_probability, 4)
-    -0.6259
+    >>> round(post.cluster_probability(["0", "1"]), 4)
+    0.7335
     """
     if not isinstance(potential, Potential):
         raise TypeError(

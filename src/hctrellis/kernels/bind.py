@@ -56,6 +56,8 @@ class SplitCode:
     cross : callable, optional
         `simd.minimum` or `simd.maximum`: hand `pair` the least or greatest distance between
         leaves of the two children. The last feature is then the cross table (see `full`).
+    uses_parent : bool
+        Whether `pair` looks at the features of the parent.
     users : bool
         A user's function: may return -inf, and is checked for NaN and +inf.
     """
@@ -66,6 +68,7 @@ class SplitCode:
     leaf: Callable[..., Any] | None = None
     scaled: bool = False
     cross: Callable[..., Any] | None = None
+    uses_parent: bool = True
     users: bool = False
 
 
@@ -108,6 +111,8 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "combine": crosses[0] if crosses else simd.minimum,
         "NOWHERE": -math.inf if simd.maximum in crosses else math.inf,
         "N_FEATURES": sum(code.n_features for code in codes),
+        "NODE_ONLY": len(codes) == 0,
+        "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
         "SCALED": any(code.scaled for code in codes),
         "LEAF_APART": any(code.leaf is not None for code in codes),

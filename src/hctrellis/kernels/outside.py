@@ -35,6 +35,7 @@ from hctrellis.kernels.simd import (
 )
 
 TILE = 16  # other children side by side
+TRUSTED = 600.0  # log2 of the largest scale at which what underflows is below 2^-300
 VANISHING = 2.0**-200  # parents whose source is smaller are passed over
 
 
@@ -70,6 +71,49 @@ def load_parents(node, best, source, low_bits, masks, width, scratch, tops, sour
 
 
 @jit
+def scale_rows(logs, scales, n_low, width, out, tops):
+    """out = scales 2^(logs - tops), where tops is the largest log of each position of a tile."""
+    for t in range(0, TILE, LANES):
+        top = splat(NEVER)
+        if t < width:
+            for low in range(n_low):
+                top = maximum(top, load(logs, low * TILE + t))
+        store(tops, t, top)
+        for i in range(t, n_low * TILE, TILE):
+            store(out, i, load(scales, i) * exp2(load(logs, i) - top) if t < width else splat(0.0))
+
+
+@jit
+def multiply_around(low, n_low, own, other_u, other_top, parent_u, parent_high):
+    """The sum over a tile by multiply-adds, where only terms of each cluster count.
+
+    Returns whether it can be trusted (what underflows must be far below any probability of
+    interest), and the sum.
+    """
+    scale = splat(NEVER)
+    for t in range(0, TILE, LANES):
+        scale = maximum(scale, load(other_top, t) + load(parent_high, t))
+    if own + highest(scale) > TRUSTED:
+        return False, scale
+    a = b = c = d = splat(0.0)
+    other_low = n_low - 1 ^ low
+    while True:
+        i = other_low * TILE
+        j = (low | other_low) * TILE
+        a = a + load(other_u, i) * load(parent_u, j)
+        b = b + load(other_u, i + LANES) * load(parent_u, j + LANES)
+        c = c + load(other_u, i + 2 * LANES) * load(parent_u, j + 2 * LANES)
+        d = d + load(other_u, i + 3 * LANES) * load(parent_u, j + 3 * LANES)
+        if other_low == 0:
+            break
+        other_low = (other_low - 1) & ~low
+    acc = splat(0.0)
+    for t, part in ((0, a), (LANES, b), (2 * LANES, c), (3 * LANES, d)):
+        acc = acc + part * exp2(load(other_top, t) + load(parent_high, t) + own)
+    return True, acc
+
+
+@jit
 def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at):
     """Sum over all R with high bits, for the clusters high << low_bits | low, all low.
 
@@ -78,8 +122,9 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
     other_f, other_best, other_rest, parent_f, parent_top, parent_source = work[0]
-    scratch, sum_v, high_cross, largest = work[1]
+    log_weights, scales, sum_v, high_cross, largest = work[1]
     others, parents = work[2]
+    other_u, other_top, parent_u, parent_high = work[3]
     n_low = 1 << low_bits
     stride = TILE << low_bits
     cross_at = (features.shape[0] - 1) * stride
@@ -101,11 +146,12 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
             parents[t] = parents[0]
         for f in range(features.shape[0]):
             load_tile(features[f], low_bits, others, width, other_f, f * stride)
-            load_tile(features[f], low_bits, parents, width, parent_f, f * stride)
+            if USES_PARENT:
+                load_tile(features[f], low_bits, parents, width, parent_f, f * stride)
         load_tile(best, low_bits, others, width, other_best, 0)
         load_tile(rest, low_bits, others, width, other_rest, 0)
         load_parents(
-            node, best, source, low_bits, parents, width, scratch, parent_top, parent_source
+            node, best, source, low_bits, parents, width, scales, parent_top, parent_source
         )
         for t in range(width):
             if t >= count or (LEAF_APART and others[t] & (others[t] - 1) == 0):
@@ -124,13 +170,23 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
             for t in range(0, width, LANES):
                 top = maximum(top, load(parent_source, low * TILE + t))
             largest[low] = highest(top)
+        if NODE_ONLY:
+            scale_rows(other_best, other_rest, n_low, width, other_u, other_top)
+            scale_rows(parent_top, parent_source, n_low, width, parent_u, parent_high)
         for low in range(n_low):
             mask = high << low_bits | low
             if mask == 0 or best[mask] < FORBIDDEN:
                 continue
+            if NODE_ONLY:
+                ready, acc = multiply_around(
+                    low, n_low, best[mask], other_u, other_top, parent_u, parent_high
+                )
+                if ready:
+                    store(sum_v, low * LANES, load(sum_v, low * LANES) + acc)
+                    continue
             own = take_row(features, mask)
             single = mask & (mask - 1) == 0
-            acc = load(sum_v, low * LANES)
+            entries = 0
             other_low = n_low - 1 ^ low
             while True:
                 parent_low = low | other_low
@@ -153,14 +209,17 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                             x, factor = leaf(own, r, p, params, cross)
                         else:
                             x, factor = pair(own, r, p, params, cross)
-                        w = weigh(x, load(other_best, i + t) + load(parent_top, j + t) + best[mask])
-                        e = exp2(w)
-                        if SCALED:
-                            e = e * factor
-                        acc = acc + e * (load(other_rest, i + t) * load(parent_source, j + t))
+                        w = weigh(x, load(other_best, i + t) + load(parent_top, j + t))
+                        store(log_weights, entries, w)
+                        scale = load(other_rest, i + t) * load(parent_source, j + t)
+                        store(scales, entries, scale * factor if SCALED else scale)
+                        entries += LANES
                 if other_low == 0:
                     break
                 other_low = (other_low - 1) & ~low
+            acc = load(sum_v, low * LANES)
+            for i in range(0, entries, LANES):
+                acc = acc + exp2(load(log_weights, i) + best[mask]) * load(scales, i)
             store(sum_v, low * LANES, acc)
     for low in range(n_low):
         sums[low * LANES + at] = total(load(sum_v, low * LANES))
@@ -175,53 +234,61 @@ def lacks(best, node, index, low):
 
 
 @jit
-def finish_around(highs, low_bits, tables, cross_tables, params, source, target, sums):
+def finish_around(highs, low_bits, tables, cross_tables, params, source, target, block, sums):
     """Complete four blocks: pairs in which the other child has no high bit. Lanes are blocks."""
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
+    block_f, block_lack, block_source = block
     n_low = 1 << low_bits
+    stride = n_low * LANES
+    cross_at = (features.shape[0] - 1) * stride
     root = best.size - 1
     index = highs << low_bits
     single_high = highs[0] > 0 and highs[0] & (highs[0] - 1) == 0
+    for low in range(n_low):
+        for f in range(features.shape[0]):
+            store(block_f, f * stride + low * LANES, gather(features[f], index, low))
+        store(block_lack, low * LANES, lacks(best, node, index, low))
+        store(block_source, low * LANES, gather(source, index, low))
+    if index[0] | (n_low - 1) == root:
+        store(block_source, (n_low - 1) * LANES, splat(0.0))
     for k in range(n_low):
         low = n_low - 1 - k
         if index[0] | low == 0 or index[0] | low == root:
             continue
-        own = gather_row(features, index, low)
+        own = load_row(block_f, low * LANES, stride)
         own_best = gather(best, index, low)
         single = (single_high and low == 0) or (highs[0] == 0 and low & (low - 1) == 0)
         acc = load(sums, low * LANES)
         other_low = n_low - 1 ^ low
         while other_low > 0:
-            parent_low = low | other_low
-            if index[0] | parent_low != root:
-                r = splat_row(features, other_low)
-                p = gather_row(features, index, parent_low)
-                cross = 0.0
-                if CROSS:
-                    cross = combine(
-                        gather(features[features.shape[0] - 1], index, other_low),
-                        low_cross[low, other_low],
-                    )
-                if LEAF_APART and single:
-                    x, factor = leaf(own, r, p, params, cross)
-                elif LEAF_APART and other_low & (other_low - 1) == 0:
-                    x, factor = leaf(r, own, p, params, cross)
-                else:
-                    x, factor = pair(own, r, p, params, cross)
-                w = weigh(x, own_best + best[other_low] + lacks(best, node, index, parent_low))
-                e = exp2(w)
-                if SCALED:
-                    e = e * factor
-                acc = acc + e * (rest[other_low] * gather(source, index, parent_low))
+            j = (low | other_low) * LANES
+            r = splat_row(features, other_low)
+            p = load_row(block_f, j, stride)
+            cross = 0.0
+            if CROSS:
+                cross = combine(
+                    load(block_f, cross_at + other_low * LANES), low_cross[low, other_low]
+                )
+            if LEAF_APART and single:
+                x, factor = leaf(own, r, p, params, cross)
+            elif LEAF_APART and other_low & (other_low - 1) == 0:
+                x, factor = leaf(r, own, p, params, cross)
+            else:
+                x, factor = pair(own, r, p, params, cross)
+            e = exp2(weigh(x, own_best + best[other_low] + load(block_lack, j)))
+            if SCALED:
+                e = e * factor
+            acc = acc + e * (rest[other_low] * load(block_source, j))
             other_low = (other_low - 1) & ~low
         if LEAF_APART:
             acc = acc + leaves_around(
                 highs, low_bits, tables, distances, params, source, low, own, own_best
             )
-        for block in range(LANES):
-            if block == 0 or index[block] != index[block - 1]:
-                target[index[block] | low] += lane(acc, block)
+        for lane_ in range(LANES):
+            if lane_ == 0 or index[lane_] != index[lane_ - 1]:
+                target[index[lane_] | low] += lane(acc, lane_)
+        store(block_source, low * LANES, gather(source, index, low))
 
 
 @jit
@@ -265,10 +332,19 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
             np.empty(rows),
             np.empty(rows),
         ),
-        (np.empty(rows), np.empty(n_low * LANES), np.empty(TILE), np.empty(n_low)),
+        (
+            np.empty(rows),
+            np.empty(rows),
+            np.empty(n_low * LANES),
+            np.empty(TILE),
+            np.empty(n_low),
+        ),
         (np.empty(TILE, np.int64), np.empty(TILE, np.int64)),
+        (np.empty(rows), np.empty(TILE), np.empty(rows), np.empty(TILE)),
     )
-    sums = np.empty(n_low * LANES)
+    quads = n_low * LANES
+    block = (np.empty(n_features * quads), np.empty(quads), np.empty(quads))
+    sums = np.empty(quads)
     group = np.empty(LANES, np.int64)
     for start in range(0, highs.size, LANES):
         for at in range(LANES):
@@ -279,4 +355,4 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
                 )
             else:
                 group[at] = group[at - 1]
-        finish_around(group, low_bits, tables, cross_tables, params, source, target, sums)
+        finish_around(group, low_bits, tables, cross_tables, params, source, target, block, sums)

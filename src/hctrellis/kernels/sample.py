@@ -1,0 +1,57 @@
+"""Trees drawn from the top down, all together: each cluster's splits are listed once."""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+from hctrellis.kernels.compile import jit
+
+
+@jit
+def split_samples(parent, heads, links, owners, lefts, cumulative, uniforms, used, ends, out, out_l):
+    """Draw a split of `parent` for every sample that has reached it.
+
+    heads : int64 (2^n), the last entry that reached each cluster, -1 if none
+    links, owners : int64 (entries), the entry before it and the sample of an entry
+    lefts, cumulative : the splits of the parent and their cumulative probabilities
+    uniforms : float64 (entries), one per draw; used : number of draws so far
+    ends : int64 (samples), number of clusters of a sample so far
+    out, out_l : int64 (samples, n - 1), clusters and their left children
+    Returns the number of draws so far.
+    """
+    entry = heads[parent]
+    count = cumulative.size
+    total = cumulative[count - 1]
+    while entry >= 0:
+        sample = owners[entry]
+        wanted = uniforms[used] * total
+        used += 1
+        low, high = 0, count - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if cumulative[middle] > wanted:
+                high = middle
+            else:
+                low = middle + 1
+        left = lefts[low]
+        k = ends[sample]
+        out[sample, k] = parent
+        out_l[sample, k] = left
+        ends[sample] = k + 1
+        for child in (left, parent ^ left):
+            if child & (child - 1) != 0:
+                fresh = links[links.size - 1]
+                links[links.size - 1] = fresh + 1
+                owners[fresh] = sample
+                links[fresh] = heads[child]
+                heads[child] = fresh
+        entry = links[entry]
+    return used
+
+
+@jit
+def next_reached(heads, parent):
+    """The largest cluster below `parent` that a sample has reached, or 0."""
+    parent -= 1
+    while parent > 0 and heads[parent] < 0:
+        parent -= 1
+    return parent

@@ -1,0 +1,109 @@
+"""Weights of whole clusters: constraints (required and forbidden ones), and rewards."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hctrellis.clusters import Clusters
+from hctrellis.potentials.base import Potential, Separable
+from hctrellis.potentials.checks import as_labels
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+    from hctrellis.tree import FloatArray, IntArray
+
+
+class _ClusterPotential(Potential):
+    """A weight for every cluster below the root; nothing depends on how it is split."""
+
+    @abstractmethod
+    def weights(self, clusters: Clusters) -> FloatArray:
+        """The log weight of each cluster."""
+
+    def features(self, clusters: Clusters) -> list[FloatArray]:
+        return [self.weights(clusters), np.zeros(len(clusters))]
+
+    def code(self) -> SplitCode:
+        from hctrellis.kernels.splits import SIZES
+
+        return SIZES
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        return ()
+
+    def separable(self, clusters: Clusters) -> Separable:
+        return Separable(own=self.weights(clusters))
+
+
+class Constraint(_ClusterPotential):
+    """Weight 1 for trees with all required and none of the forbidden clusters, 0 for others.
+
+    A tree has the cluster C exactly if none of its clusters crosses C, that is, overlaps it with
+    neither inside the other.
+
+    Parameters
+    ----------
+    labels : iterable of str
+    required, forbidden : iterables of masks
+        Leaf i is bit i.
+    """
+
+    def __init__(
+        self, labels: Iterable[object], required: Iterable[int] = (), forbidden: Iterable[int] = ()
+    ) -> None:
+        names = tuple(labels)
+        self.labels = as_labels(names, len(names))
+        self.required = tuple(required)
+        self.forbidden = tuple(forbidden)
+        for mask in self.forbidden:
+            if mask.bit_count() in (1, self.n_leaves):
+                raise ValueError(
+                    "single leaves and the set of all leaves are in every tree, so they cannot be "
+                    "forbidden"
+                )
+
+    def weights(self, clusters: Clusters) -> FloatArray:
+        result = np.zeros(len(clusters))
+        sizes = clusters.sizes
+        for mask in self.required:
+            shared = clusters.leaf_sums(_indicator(mask, self.n_leaves))
+            crossing = (shared > 0) & (shared < sizes) & (shared < mask.bit_count())
+            result[crossing] = -np.inf
+        for mask in self.forbidden:
+            shared = clusters.leaf_sums(_indicator(mask, self.n_leaves))
+            result[(shared == sizes) & (shared == mask.bit_count())] = -np.inf
+        return result
+
+    def _describe(self) -> str:
+        return f", {len(self.required)} required, {len(self.forbidden)} forbidden"
+
+
+class Rewards(_ClusterPotential):
+    """The log weight of a tree is the sum of a reward over its clusters below the root.
+
+    Parameters
+    ----------
+    labels : iterable of str
+    rewards : float64 array, shape (2^n,)
+        Of every mask.
+    """
+
+    def __init__(self, labels: Iterable[object], rewards: FloatArray) -> None:
+        names = tuple(labels)
+        self.labels = as_labels(names, len(names))
+        self.rewards = rewards
+
+    def weights(self, clusters: Clusters) -> FloatArray:
+        if len(clusters) == len(self.rewards):
+            return self.rewards.copy()
+        masks: IntArray = clusters.members @ (1 << np.arange(self.n_leaves))
+        return self.rewards[masks]
+
+
+def _indicator(mask: int, n_leaves: int) -> FloatArray:
+    return np.array([float(mask >> i & 1) for i in range(n_leaves)])
+

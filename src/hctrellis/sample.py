@@ -1,0 +1,156 @@
+"""Trees drawn from the posterior, kept as arrays of masks until a `Tree` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from hctrellis.table import ClusterTable
+from hctrellis.tree import Tree
+
+if TYPE_CHECKING:
+    from hctrellis.potentials.base import Potential
+    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.trellis.solution import FullSolution
+
+Seed = int | np.random.Generator | None
+
+
+def draw(solution: FullSolution, size: int, rng: Seed = None) -> TreeSample:
+    """Draw trees independently from the posterior of an upward pass.
+
+    All samples descend the trellis together: clusters are visited in decreasing order, and the
+    splits of each are listed once for all the samples that have reached it.
+    """
+    from hctrellis.kernels import sample as kernel
+
+    if not isinstance(size, int | np.integer) or size < 0:
+        raise ValueError(f"size must be a whole number, not negative; got {size!r}")
+    generator = np.random.default_rng(rng)
+    n = solution.potential.n_leaves
+    entries = size * (n - 1)
+    uniforms = generator.random(entries)
+    clusters, lefts = (np.zeros((size, n - 1), np.int64) for _ in range(2))
+    heads = np.full(1 << n, -1, np.int64)
+    links = np.arange(-1, entries, dtype=np.int64)  # the last one counts the entries
+    owners = np.arange(entries, dtype=np.int64)
+    if entries > 0:
+        heads[solution.root] = size - 1
+        links[-1] = size
+    ends = np.zeros(size, np.int64)
+    used = 0
+    parent = solution.root if entries > 0 else 0
+    while parent > 0:
+        left, probabilities = solution.split_probabilities(np.array([parent]))
+        cumulative = np.cumsum(probabilities)
+        used = kernel.split_samples(
+            parent, heads, links, owners, left, cumulative, uniforms, used, ends, clusters, lefts
+        )
+        parent = kernel.next_reached(heads, parent)
+    return TreeSample(solution.potential, clusters, lefts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeList(Sequence[Tree]):
+    """Trees over the leaves of a potential: a sequence of `Tree`, each made when it is asked for.
+
+    Attributes
+    ----------
+    potential : Potential
+    clusters, lefts : int64 arrays, shape (size, n - 1)
+        The clusters (masks) of each tree in decreasing order, and one child of each.
+    """
+
+    potential: Potential
+    clusters: IntArray
+    lefts: IntArray
+
+    def __len__(self) -> int:
+        return len(self.clusters)
+
+    @overload
+    def __getitem__(self, index: int) -> Tree: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Tree]: ...
+
+    def __getitem__(self, index: int | slice) -> Tree | list[Tree]:
+        if isinstance(index, slice):
+            return [self._tree(row) for row in self.clusters[index]]
+        return self._tree(self.clusters[index])
+
+    def __iter__(self) -> Iterator[Tree]:
+        return (self._tree(row) for row in self.clusters)
+
+    def _tree(self, row: IntArray) -> Tree:
+        return Tree.from_clusters([int(mask) for mask in row], labels=self.potential.labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeSample(TreeList):
+    """Trees drawn independently from a posterior."""
+
+    @cached_property
+    def _distinct(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Where each distinct tree first occurs, which of them each sample is, and how often."""
+        keys = _row_keys(self.clusters)
+        _, first, inverse, counts = np.unique(
+            keys, return_index=True, return_inverse=True, return_counts=True
+        )
+        if not (self.clusters == self.clusters[first[inverse]]).all():  # two trees share a key
+            _, first, inverse, counts = np.unique(
+                self.clusters, axis=0, return_index=True, return_inverse=True, return_counts=True
+            )
+        return first, inverse.ravel(), counts
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct trees."""
+        return len(self._distinct[0])
+
+    def counts(self) -> tuple[TreeList, IntArray]:
+        """The distinct trees and how often each was drawn, the most frequent first."""
+        first, _, counts = self._distinct
+        order = np.lexsort((first, -counts))
+        rows = first[order]
+        return TreeList(self.potential, self.clusters[rows], self.lefts[rows]), counts[order]
+
+    @cached_property
+    def log_weights(self) -> FloatArray:
+        """The log weight of each tree."""
+        first, inverse, _ = self._distinct
+        n = self.potential.n_leaves
+        shape = self.clusters[first].shape
+        bits = np.arange(n)
+        parents, lefts = self.clusters[first].ravel(), self.lefts[first].ravel()
+        pairs, back = np.unique(np.stack([parents, lefts], 1), axis=0, return_inverse=True)
+        left = (pairs[:, 1:] >> bits) & 1 == 1
+        right = ((pairs[:, :1] ^ pairs[:, 1:]) >> bits) & 1 == 1
+        weights = self.potential.split_log_weights(left, right) if len(pairs) else np.empty(0)
+        totals: FloatArray = weights[back.ravel()].reshape(shape).sum(axis=1)
+        return totals[inverse]
+
+    def cluster_frequencies(self, min_frequency: float = 0.01) -> ClusterTable:
+        """How often each cluster (other than leaves and root) occurs among the trees."""
+        masks, counts = np.unique(self.clusters, return_counts=True)
+        frequencies = counts / max(1, len(self))
+        root = (1 << self.potential.n_leaves) - 1
+        kept = (frequencies >= min_frequency) & (masks != root)
+        return ClusterTable(self.potential.labels, masks[kept], frequencies[kept])
+
+    def __repr__(self) -> str:
+        return f"TreeSample({len(self)} trees, {self.n_distinct} distinct)"
+
+
+def _row_keys(rows: IntArray) -> IntArray:
+    """A 64-bit key per row, equal for equal rows."""
+    keys = np.zeros(len(rows), np.uint64)
+    for column in rows.T.astype(np.uint64):
+        keys ^= column + np.uint64(0x9E3779B97F4A7C15) + (keys << np.uint64(6)) + (keys >> np.uint64(2))
+        keys *= np.uint64(0xBF58476D1CE4E5B9)
+        keys ^= keys >> np.uint64(29)
+    return keys.view(np.int64)

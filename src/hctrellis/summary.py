@@ -1,0 +1,210 @@
+"""Summaries of a posterior: its best trees in order, credible sets, consensus."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hctrellis.sample import TreeList
+from hctrellis.tree import Tree, show_cluster
+
+if TYPE_CHECKING:
+    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.trellis.solution import FullSolution
+
+LOG2E = 1.4426950408889634
+FORBIDDEN = -1e290  # log2 weights below are forbidden
+
+
+# ---- the best trees ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedTrees(TreeList):
+    """Trees in decreasing order of probability.
+
+    Attributes
+    ----------
+    log_weights, probabilities : float64 arrays, shape (size,)
+    complete : bool
+        Whether these are all the trees that were asked for (see `Posterior.credible_set`).
+    """
+
+    log_weights: FloatArray
+    probabilities: FloatArray
+    complete: bool = True
+
+    def __repr__(self) -> str:
+        mass = self.probabilities.sum()
+        cut = "" if self.complete else ", cut short"
+        return f"RankedTrees({len(self)} trees, {mass:.4g} of the probability{cut})"
+
+
+class _Ranked(NamedTuple):
+    """A tree as its splits from the root down, and how far its log weight is below the best."""
+
+    loss: float
+    splits: list[tuple[int, int]]
+
+
+def rank(
+    solution: FullSolution, best: float, until: Callable[[float], bool], limit: int
+) -> RankedTrees:
+    """The best trees in order, as long as `until` (told each probability) says False.
+
+    best is the log weight of the best tree.
+    """
+    n = solution.potential.n_leaves
+    rows, losses = [], []
+    complete = False
+    for tree in islice(best_first(solution), limit):
+        rows.append(sorted(tree.splits, reverse=True))
+        losses.append(tree.loss)
+        if until(math.exp(best - tree.loss - solution.log_partition)):
+            complete = True
+            break
+    table = np.array(rows, np.int64).reshape(len(rows), n - 1, 2)
+    log_weights = best - np.array(losses)
+    return RankedTrees(
+        solution.potential,
+        table[:, :, 0],
+        table[:, :, 1],
+        log_weights,
+        np.exp(log_weights - solution.log_partition),
+        complete or len(rows) < limit,
+    )
+
+
+def best_first(solution: FullSolution) -> Iterator[_Ranked]:
+    """All trees of non-zero weight, the best first, each as it is asked for.
+
+    A tree is the list of choices made at its clusters, root first: how far down the list of
+    splits, best first, each choice is. Every tree but the best differs from an earlier one by one
+    step down at its last choice that is not the best; the tree handed out is replaced in the
+    queue by those that take one more step at that choice or a first step at a later one.
+    """
+    choices = _Choices(solution)
+    order = count()
+    queue: list[tuple[float, int, tuple[int, ...]]] = [(0.0, next(order), ())]
+    while queue:
+        loss, _, ranks = heapq.heappop(queue)
+        splits = choices.follow(ranks)
+        yield _Ranked(loss, splits)
+        last = max(0, len(ranks) - 1)
+        for k in range(last, len(splits)):
+            now = ranks[k] if k < len(ranks) else 0
+            losses = choices.losses(splits[k][0])
+            if now + 1 < len(losses):
+                more = float(losses[now + 1] - losses[now])
+                step = (*ranks[:k], *[0] * (k - len(ranks)), now + 1)
+                heapq.heappush(queue, (loss + more, next(order), step))
+
+
+class _Choices:
+    """The splits of clusters, best first; listed when a cluster is first met."""
+
+    def __init__(self, solution: FullSolution) -> None:
+        self._solution = solution
+        self._listed: dict[int, tuple[IntArray, FloatArray]] = {}
+
+    def _list(self, parent: int) -> tuple[IntArray, FloatArray]:
+        if parent not in self._listed:
+            solution = self._solution
+            lefts, weights = solution.splits(np.array([parent]))
+            total = weights * LOG2E + solution.best[lefts] + solution.best[parent ^ lefts]
+            order = np.argsort(-total, kind="stable")
+            order = order[total[order] > FORBIDDEN]
+            ranked = total[order]
+            self._listed[parent] = lefts[order], (ranked[0] - ranked) / LOG2E
+        return self._listed[parent]
+
+    def losses(self, parent: int) -> FloatArray:
+        """How far the log weight of each split is below that of the best."""
+        return self._list(parent)[1]
+
+    def follow(self, ranks: tuple[int, ...]) -> list[tuple[int, int]]:
+        """The splits (parent, left) of a tree, root first, given the first choices."""
+        splits = []
+        open_clusters = [self._solution.root]
+        while open_clusters:
+            parent = open_clusters.pop()
+            if parent & (parent - 1) == 0:
+                continue
+            k = len(splits)
+            left = int(self._list(parent)[0][ranks[k] if k < len(ranks) else 0])
+            splits.append((parent, left))
+            open_clusters += [parent ^ left, left]
+        return splits
+
+
+# ---- consensus --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class ConsensusTree:
+    """A hierarchy that may split a cluster into more than two parts.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    support : mapping from int to float
+        The probability of each cluster (mask), the root included, single leaves not.
+    """
+
+    labels: tuple[str, ...]
+    support: Mapping[int, float]
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.labels)
+
+    def clusters(self) -> frozenset[int]:
+        """The masks of all clusters, the root included, single leaves not."""
+        return frozenset(self.support)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every cluster is split into two."""
+        return len(self.support) == max(1, self.n_leaves) - 1
+
+    def to_tree(self) -> Tree:
+        """The same as a `Tree`; an error unless it is binary."""
+        if not self.is_binary:
+            raise ValueError(
+                f"this consensus has {len(self.support)} clusters where a binary tree has "
+                f"{self.n_leaves - 1}; lower the threshold, or use the MAP tree"
+            )
+        return Tree.from_clusters(self.support, labels=self.labels)
+
+    def children(self) -> dict[int, list[int]]:
+        """The parts into which each cluster is split, the one with the first leaf first."""
+        nodes = sorted([*self.support, *(1 << i for i in range(self.n_leaves))], key=int.bit_count)
+        parts: dict[int, list[int]] = {mask: [] for mask in self.support}
+        for k, mask in enumerate(nodes[:-1]):
+            parent = next((m for m in nodes[k + 1 :] if m & mask == mask and m != mask), None)
+            if parent is not None:
+                parts[parent].append(mask)
+        return {mask: sorted(found, key=lambda m: m & -m) for mask, found in parts.items()}
+
+    def to_newick(self, support_format: str = ".4g") -> str:
+        """Newick text with the probability of each cluster below the root as its label."""
+        from hctrellis.treeformats import quote_label
+
+        parts = self.children()
+        root = (1 << self.n_leaves) - 1
+        texts = {1 << i: quote_label(name) for i, name in enumerate(self.labels)}
+        for mask in sorted(self.support, key=int.bit_count):
+            label = "" if mask == root else format(self.support[mask], support_format)
+            texts[mask] = f"({','.join(texts[part] for part in parts[mask])}){label}"
+        return texts[root] + ";"
+
+    def __repr__(self) -> str:
+        shown = [show_cluster(mask, self.labels) for mask in sorted(self.support)]
+        return f"ConsensusTree({self.n_leaves} leaves, {len(shown)} clusters)"
