@@ -1,9 +1,9 @@
 """Exact and honest inference over hierarchical clusterings.
 
-    import hctrellis as hct
+import hctrellis as hct
 
-    post = hct.infer(hct.Linkage(table, method="average", beta=2.0))
-    post.map_tree, post.map_log_probability, post.log_partition
+post = hct.infer(hct.Linkage(table, method="average", beta=2.0))
+post.map_tree, post.map_log_probability, post.log_partition
 """
 
 from hctrellis._version import __version__

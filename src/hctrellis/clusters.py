@@ -67,7 +67,7 @@ class Lattice:
     @property
     def members(self) -> BoolArray:
         masks = np.arange(len(self))[:, None]
-        return (masks >> np.arange(self.n_leaves)) & 1 == 1
+        return np.asarray((masks >> np.arange(self.n_leaves)) & 1, bool)
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
         sums = np.zeros(len(self))
@@ -107,14 +107,14 @@ class ClusterList:
 
     @cached_property
     def sizes(self) -> FloatArray:
-        return self._members.sum(axis=1).astype(float)
+        return np.asarray(self._members.sum(axis=1), float)
 
     @property
     def members(self) -> BoolArray:
         return self._members
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
-        return self._floats @ np.asarray(values, float)
+        return np.asarray(self._floats @ np.asarray(values, float))
 
     def pair_sums(self, matrix: npt.ArrayLike) -> FloatArray:
         matrix = np.asarray(matrix, float)

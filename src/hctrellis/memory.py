@@ -19,7 +19,7 @@ class TooLargeError(ValueError, MemoryError):
 
 
 def available_memory() -> int:
-    """Bytes that can still be allocated: the least of the machine's, the group's and the limit's."""
+    """Bytes that can still be allocated: of the machine, its control group, its limits."""
     return min([_machine(), *_groups(), *_limits()])
 
 

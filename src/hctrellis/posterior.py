@@ -51,8 +51,8 @@ class Coclustering(NamedTuple):
 class Posterior:
     """The probability distribution over trees: P(tree) = weight(tree) / Z.
 
-    Made by `infer`. Clusters are given as iterables of labels or leaf indices, or as masks (leaf i =
-    bit i). What needs a pass over the trellis is computed when first asked for, and kept.
+    Made by `infer`. Clusters are given as iterables of labels or leaf indices, or as masks (leaf i
+    is bit i). What needs a pass over the trellis is computed when first asked for, and kept.
 
     Attributes
     ----------
@@ -187,8 +187,8 @@ class Posterior:
         trees = rank(self._solution, self.map_log_weight, enough, limit)
         if not trees.complete:
             warnings.warn(
-                f"the {limit} most probable trees hold {so_far:.3g} of the probability, not {mass}; "
-                "ask for less or raise limit",
+                f"the {limit} most probable trees hold {so_far:.3g} of the probability, not "
+                f"{mass}; ask for less or raise limit",
                 stacklevel=2,
             )
         return trees
@@ -231,7 +231,7 @@ class Posterior:
     def probability(
         self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
     ) -> float:
-        """The probability that a tree contains all these clusters or sub-trees (and lacks those)."""
+        """The probability that a tree contains all these clusters or sub-trees, and lacks those."""
         constraint = Constraint(self.labels, self._required(contains), map(self._mask, lacks))
         return math.exp(self._given(constraint).log_partition - self.log_partition)
 

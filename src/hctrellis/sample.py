@@ -150,7 +150,9 @@ def _row_keys(rows: IntArray) -> IntArray:
     """A 64-bit key per row, equal for equal rows."""
     keys = np.zeros(len(rows), np.uint64)
     for column in rows.T.astype(np.uint64):
-        keys ^= column + np.uint64(0x9E3779B97F4A7C15) + (keys << np.uint64(6)) + (keys >> np.uint64(2))
+        keys ^= (
+            column + np.uint64(0x9E3779B97F4A7C15) + (keys << np.uint64(6)) + (keys >> np.uint64(2))
+        )
         keys *= np.uint64(0xBF58476D1CE4E5B9)
         keys ^= keys >> np.uint64(29)
     return keys.view(np.int64)

@@ -130,7 +130,7 @@ class _Choices:
 
     def follow(self, ranks: tuple[int, ...]) -> list[tuple[int, int]]:
         """The splits (parent, left) of a tree, root first, given the first choices."""
-        splits = []
+        splits: list[tuple[int, int]] = []
         open_clusters = [self._solution.root]
         while open_clusters:
             parent = open_clusters.pop()

@@ -24,6 +24,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core import config
 from numba.core import types as nt
 from numba.core.errors import NumbaError
 
@@ -97,16 +98,15 @@ def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleT
 
 def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     """What a template expects: flags, and the functions of the adaptor, compiled."""
-    scope: dict[str, Any] = {name: getattr(simd, name) for name in ("load", "lane", "pack", "splat", "gather")}
+    scope: dict[str, Any] = {
+        name: getattr(simd, name) for name in ("load", "lane", "pack", "splat", "gather")
+    }
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _compiled(code.pair)
         scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
     exec(compile(text, "<split functions>", "exec"), scope)
     crosses = [code.cross for code in codes if code.cross is not None]
-    bound: dict[str, Any] = {
-        name: numba.njit(scope[name])
-        for name in (*_FUNCTIONS, *_ROWS)
-    }
+    bound: dict[str, Any] = {name: numba.njit(scope[name]) for name in (*_FUNCTIONS, *_ROWS)}
     return bound | {
         "combine": crosses[0] if crosses else simd.minimum,
         "NOWHERE": -math.inf if simd.maximum in crosses else math.inf,
@@ -123,7 +123,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, numba.core.dispatcher.Dispatcher):
         return function
-    return numba.njit(error_model="numpy")(function)  # type: ignore[no-any-return]
+    return numba.njit(error_model="numpy")(function)
 
 
 # -- the adaptor: one pair function out of several, each with its slice of features -------------
@@ -190,7 +190,7 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
 
 @cache
 def _takes_vectors(code: SplitCode) -> bool:
-    if numba.config.DISABLE_JIT:
+    if config.DISABLE_JIT:
         return False
     row = nt.UniTuple(simd.VECTOR, code.n_features)
     try:

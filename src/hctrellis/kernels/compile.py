@@ -11,7 +11,7 @@ import numba
 def jit(function: Callable[..., Any], *, cache: bool = True) -> Callable[..., Any]:
     """Compile a kernel; where no cache folder is writable, compile it anew in each process."""
     try:
-        return numba.njit(nogil=True, cache=cache, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True, cache=cache, error_model="numpy")(function)
     except RuntimeError:  # Numba found no folder to cache in
         return jit(function, cache=False)
 

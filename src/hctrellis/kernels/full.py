@@ -20,7 +20,6 @@ they are finished afterwards, four high parts at a time. Cost: 3^n / 2 splits, n
 the tables and a few 10 kB of buffers.
 """
 
-# ruff: noqa: F821
 # mypy: ignore-errors
 from __future__ import annotations
 
@@ -81,6 +80,8 @@ def settle(parent, reference, top, acc, best, rest, node):
     else:
         best[parent] = own + reference
         rest[parent] = acc
+
+
 @jit
 def finish(highs, low_bits, tables, cross_tables, params, root_params, work, partial):
     """Complete four blocks (the four `highs`): the splits with a child that has no high bit.
@@ -238,9 +239,7 @@ def solve_blocks(highs, low_bits, tables, cross_tables, params, root_params):
                 for array in partial:
                     for low in range(n_low):
                         array[low * LANES + at] = array[low * LANES + at - 1]
-        bad = finish(
-            group, low_bits, tables, cross_tables, params, root_params, block, partial
-        )
+        bad = finish(group, low_bits, tables, cross_tables, params, root_params, block, partial)
         if bad != 0:
             return bad
     return 0

@@ -15,7 +15,6 @@ parent. Where the largest product would still come near the smallest double, the
 taken one by one instead.
 """
 
-# ruff: noqa: F821
 # mypy: ignore-errors
 from __future__ import annotations
 
@@ -202,7 +201,10 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                     acc = acc * exp2(reference - new)
                     references[low * LANES + at] = reference = new
                 floor = reference - gap
-                if highest(maximum(depth(peak0, scale0, floor), depth(peak1, scale1, floor))) < RANGE:
+                if (
+                    highest(maximum(depth(peak0, scale0, floor), depth(peak1, scale1, floor)))
+                    < RANGE
+                ):
                     acc = acc + acc0 * exp2(scale0 - reference) + acc1 * exp2(scale1 - reference)
                 else:
                     acc = acc + exponentials(low, left_v, right_v, left_r, right_r, reference)

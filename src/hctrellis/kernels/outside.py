@@ -1,7 +1,7 @@
 """Downward pass over the full lattice: how much the trees around each cluster weigh, vectorised.
 
-A template (see `bind`), on top of `weights`. With best and rest from the upward pass, q(P -> S, R) the
-probability of a split given its parent P, and a number h(P) per cluster,
+A template (see `bind`), on top of `weights`. With best and rest from the upward pass, q(P -> S, R)
+the probability of a split given its parent P, and a number h(P) per cluster,
 
     target(S) rest(S) = sum over R disjoint from S of h(P) q(P -> S, R),     P = S + R.
 
@@ -13,7 +13,6 @@ lie inside the block of S and are finished afterwards, low parts in decreasing o
 the root are left to `root_splits`, since the root may have parameters of its own.
 """
 
-# ruff: noqa: F821
 # mypy: ignore-errors
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def root_splits(tables, params, distances, source_root, target):
 
 @jit
 def load_parents(node, best, source, low_bits, masks, width, scratch, tops, sources):
-    """The rows of the parents of a tile: log2 of what their weight lacks of the best, and source."""
+    """The rows of the parents of a tile: what their weight lacks of the best (log2), and source."""
     load_tile(best, low_bits, masks, width, tops, 0)
     load_tile(source, low_bits, masks, width, sources, 0)
     if node.size > 0:

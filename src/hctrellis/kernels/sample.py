@@ -7,7 +7,9 @@ from hctrellis.kernels.compile import jit
 
 
 @jit
-def split_samples(parent, heads, links, owners, lefts, cumulative, uniforms, used, ends, out, out_l):
+def split_samples(
+    parent, heads, links, owners, lefts, cumulative, uniforms, used, ends, out, out_l
+):
     """Draw a split of `parent` for every sample that has reached it.
 
     heads : int64 (2^n), the last entry that reached each cluster, -1 if none

@@ -4,7 +4,6 @@ A template (see `bind`), on top of `weights`: the plain text of the mathematics,
 pass is held against and measured beside, and the pass that counts trees.
 """
 
-# ruff: noqa: F821
 # mypy: ignore-errors
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ import math
 import numpy as np
 
 from hctrellis.kernels.common import FORBIDDEN
-
 
 LN2 = math.log(2.0)
 

@@ -47,7 +47,7 @@ _C9 = 7.072585949269223e-09
 _C10 = 4.4549605981865186e-10
 
 
-class _Vector(types.Type):  # type: ignore[misc]
+class _Vector(types.Type):
     def __init__(self) -> None:
         super().__init__(name="Vector4")
 
@@ -58,7 +58,7 @@ _INTEGERS = ir.VectorType(ir.IntType(64), LANES)
 
 
 @register_model(_Vector)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, _DOUBLES)
 
@@ -66,86 +66,86 @@ class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
 # -- the Python faces (used by NumPy and with the JIT disabled) --------------------------------
 
 
-def load(array, index):  # type: ignore[no-untyped-def]
+def load(array, index):
     """The vector array[index : index + 4] of a contiguous float64 array."""
     return array[index : index + LANES].copy()
 
 
-def store(array, index, vector):  # type: ignore[no-untyped-def]
+def store(array, index, vector):
     """Write a vector to array[index : index + 4]."""
     array[index : index + LANES] = vector
 
 
-def splat(value):  # type: ignore[no-untyped-def]
+def splat(value):
     """The vector of four copies of a float."""
     return np.full(LANES, value)
 
 
-def pack(a, b, c, d):  # type: ignore[no-untyped-def]
+def pack(a, b, c, d):
     """The vector of four floats."""
     return np.array([a, b, c, d])
 
 
-def lane(vector, index):  # type: ignore[no-untyped-def]
+def lane(vector, index):
     """One of the four values of a vector."""
     return vector[index]
 
 
-def gather(table, index, offset):  # type: ignore[no-untyped-def]
+def gather(table, index, offset):
     """The vector of table[index[i] | offset] for four indices."""
     return np.array([table[i | offset] for i in index])
 
 
-def transpose(a, b, c, d):  # type: ignore[no-untyped-def]
+def transpose(a, b, c, d):
     """Four vectors read as rows, given back as columns."""
     return tuple(np.array([a, b, c, d]).T)
 
 
-def highest(vector):  # type: ignore[no-untyped-def]
+def highest(vector):
     """The largest of the four values."""
     return vector.max()
 
 
-def total(vector):  # type: ignore[no-untyped-def]
+def total(vector):
     """The sum of the four values, always in the same order."""
     return (vector[0] + vector[1]) + (vector[2] + vector[3])
 
 
-def maximum(a, b):  # type: ignore[no-untyped-def]
+def maximum(a, b):
     """The larger one, elementwise (not defined for NaN)."""
     return np.maximum(a, b)
 
 
-def minimum(a, b):  # type: ignore[no-untyped-def]
+def minimum(a, b):
     """The smaller one, elementwise (not defined for NaN)."""
     return np.minimum(a, b)
 
 
-def choose(a, positive, other):  # type: ignore[no-untyped-def]
+def choose(a, positive, other):
     """`positive` where a > 0, `other` elsewhere."""
     return np.where(a > 0, positive, other)
 
 
-def sqrt(a):  # type: ignore[no-untyped-def]
+def sqrt(a):
     """The square root, elementwise."""
     return np.sqrt(a)
 
 
-def exp2(x):  # type: ignore[no-untyped-def]
+def exp2(x):
     """2^x to about one unit in the last place; compiled: 2^-960 wherever x is below -960."""
     return np.exp2(x)
 
 
-def expm1(x):  # type: ignore[no-untyped-def]
+def expm1(x):
     """e^x - 1 without cancellation."""
     return np.expm1(x)
 
 
-def _fma(a, b, c):  # type: ignore[no-untyped-def]
+def _fma(a, b, c):
     return a * b + c
 
 
-def _power_of_two(shifted):  # type: ignore[no-untyped-def]
+def _power_of_two(shifted):
     """2^k, where shifted = k + _SHIFTER."""
     return np.exp2(shifted - _SHIFTER)
 
@@ -157,9 +157,7 @@ def _compiled(function: Callable[..., Any], result: Any, *arguments: Any) -> Cal
     """Give a Python function a compiled face: `result` and `arguments` are Numba types."""
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature(
-        [inspect.Parameter(f"a{i}", kind) for i in range(len(arguments))]
-    )
+    signature = inspect.Signature([inspect.Parameter(f"a{i}", kind) for i in range(len(arguments))])
 
     def register(codegen: Callable[..., Any]) -> Callable[..., Any]:
         def typer(context: Any) -> Callable[..., Any]:
@@ -170,7 +168,7 @@ def _compiled(function: Callable[..., Any], result: Any, *arguments: Any) -> Cal
                 )
                 return result if fits else None
 
-            check.__signature__ = signature  # type: ignore[attr-defined]
+            setattr(check, "__signature__", signature)  # noqa: B010
             return check
 
         type_callable(function)(typer)
@@ -356,7 +354,7 @@ for _type in (VECTOR, types.float64):
 
 
 @overload(gather)
-def _gather(table, index, offset):  # type: ignore[no-untyped-def]
+def _gather(table, index, offset):
     return lambda table, index, offset: pack(
         table[index[0] | offset],
         table[index[1] | offset],
@@ -366,19 +364,19 @@ def _gather(table, index, offset):  # type: ignore[no-untyped-def]
 
 
 @overload(highest)
-def _highest(vector):  # type: ignore[no-untyped-def]
+def _highest(vector):
     return lambda vector: maximum(
         maximum(lane(vector, 0), lane(vector, 1)), maximum(lane(vector, 2), lane(vector, 3))
     )
 
 
 @overload(total)
-def _total(vector):  # type: ignore[no-untyped-def]
+def _total(vector):
     return lambda vector: (lane(vector, 0) + lane(vector, 1)) + (lane(vector, 2) + lane(vector, 3))
 
 
 @register_jitable
-def _parts(x):  # type: ignore[no-untyped-def]
+def _parts(x):
     """2^x as (s, p) with 2^x = s + s p, s a power of two and p = 2^f - 1 for |f| <= 1/2."""
     x = maximum(_LOWEST, x)  # in this order a NaN stays one
     shifted = x + _SHIFTER
@@ -397,8 +395,8 @@ def _parts(x):  # type: ignore[no-untyped-def]
 
 
 @overload(exp2)
-def _exp2(x):  # type: ignore[no-untyped-def]
-    def compiled(x):  # type: ignore[no-untyped-def]
+def _exp2(x):
+    def compiled(x):
         scale, p = _parts(x)
         return _fma(scale, p, scale)
 
@@ -406,8 +404,8 @@ def _exp2(x):  # type: ignore[no-untyped-def]
 
 
 @overload(expm1)
-def _expm1(x):  # type: ignore[no-untyped-def]
-    def compiled(x):  # type: ignore[no-untyped-def]
+def _expm1(x):
+    def compiled(x):
         scale, p = _parts(x * LOG2E)
         return _fma(scale, p, scale - 1.0)
 

@@ -3,7 +3,6 @@
 Each is written once, in arithmetic that compiled vectors, compiled floats and NumPy arrays share.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from hctrellis.kernels.bind import SplitCode

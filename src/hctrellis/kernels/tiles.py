@@ -3,7 +3,6 @@
 A template (see `bind`), on top of `weights` and below `full`.
 """
 
-# ruff: noqa: F821
 # mypy: ignore-errors
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ The first of a chain of templates (see `bind`). Bound before it runs, as module 
                                                 pair, whether cross is used, whether -inf may occur
 """
 
-# ruff: noqa: F821
 # mypy: ignore-errors
 from __future__ import annotations
 

@@ -144,9 +144,16 @@ class Potential(ABC):
         total = np.zeros(len(left))
         for part in self.parts:
             lists = [ClusterList(members) for members in (left, right, parent)]
-            rows = [part.features(clusters) for clusters in lists]
+            left_rows, right_rows, parent_rows = (part.features(c) for c in lists)
             with np.errstate(all="ignore"):
-                total += part.evaluate(*rows, root, single, extreme_distances(part, left, right))
+                total += part.evaluate(
+                    left_rows,
+                    right_rows,
+                    parent_rows,
+                    root,
+                    single,
+                    extreme_distances(part, left, right),
+                )
                 own = part.own(lists[2])
             if own is not None:
                 total += own
@@ -249,4 +256,3 @@ class SumPotential(Potential):
 
     def __repr__(self) -> str:
         return " + ".join(repr(part) for part in self.parts)
-

@@ -106,4 +106,3 @@ class Rewards(_ClusterPotential):
 
 def _indicator(mask: int, n_leaves: int) -> FloatArray:
     return np.array([float(mask >> i & 1) for i in range(n_leaves)])
-

@@ -22,9 +22,9 @@ _TRIED_SPLITS = 32  # random splits on which a function is tried when it is give
 class FunctionPotential(Potential):
     """log psi(L, R) by a function of the features of L, R and their union P.
 
-    The function is called as ``function(left, right, parent)``; ``left[f]`` is feature f of the left
-    child, and so on. It must be symmetric in left and right, and return log psi: finite, or -inf
-    for a forbidden split.
+    The function is called as ``function(left, right, parent)``; ``left[f]`` is feature f of the
+    left child, and so on. It must be symmetric in left and right, and return log psi: finite, or
+    -inf for a forbidden split.
 
     - A plain Python function is given NumPy arrays (many splits at once) and returns an array.
     - A Numba function (decorated with ``@numba.njit``) is given floats (one split) and returns a
@@ -36,9 +36,9 @@ class FunctionPotential(Potential):
     function : callable
     features : callable or array_like
         ``features(clusters)`` returns an array per feature, in a list, with one number per cluster;
-        it may ask ``clusters.sizes``, ``clusters.leaf_sums(values)``, ``clusters.pair_sums(matrix)``
-        and ``clusters.members``. Or an array, shape (n,) or (n, d): values of the leaves,
-        which are summed over a cluster.
+        it may ask ``clusters.sizes``, ``clusters.leaf_sums(values)``,
+        ``clusters.pair_sums(matrix)`` and ``clusters.members``. Or an array, shape (n,) or (n, d):
+        values of the leaves, which are summed over a cluster.
     n_leaves : int, optional
         Needed if neither an array of features nor labels are given.
     labels : iterable of str, optional

@@ -26,9 +26,7 @@ SPACE_LIKE_TOLERANCE = 1e-5  # -m^2 / E^2 of a massless particle stored in singl
 class _Jet(Potential):
     """Leaves with four-momenta, an exponential decay rate in units of t / t_parent."""
 
-    def __init__(
-        self, momenta: npt.ArrayLike, lam: float, labels: Iterable[object] | None
-    ) -> None:
+    def __init__(self, momenta: npt.ArrayLike, lam: float, labels: Iterable[object] | None) -> None:
         self.momenta = _as_momenta(momenta)
         self.labels = as_labels(labels, len(self.momenta))
         self.lam = as_positive(lam, "lam")
@@ -166,7 +164,9 @@ def _as_momenta(momenta: npt.ArrayLike) -> FloatArray:
     energy = rows[:, 0]
     if (energy < 0).any():
         i = int(np.argmin(energy))
-        raise ValueError(f"particle {i} has a negative energy ({energy[i]:g}); rows are E, px, py, pz")
+        raise ValueError(
+            f"particle {i} has a negative energy ({energy[i]:g}); rows are E, px, py, pz"
+        )
     masses = energy**2 - (rows[:, 1:] ** 2).sum(axis=1)
     allowed = -SPACE_LIKE_TOLERANCE * np.maximum(energy**2, (rows[:, 1:] ** 2).sum(axis=1))
     if (masses < allowed).any():
@@ -183,4 +183,4 @@ def _minkowski_products(momenta: FloatArray) -> FloatArray:
     products = np.outer(wide[:, 0], wide[:, 0]) - wide[:, 1:] @ wide[:, 1:].T
     doubled = 2 * products
     np.fill_diagonal(doubled, np.diagonal(products))
-    return np.maximum(doubled, 0).astype(float)
+    return np.asarray(np.maximum(doubled, 0), float)

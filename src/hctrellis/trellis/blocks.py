@@ -1,7 +1,7 @@
 """The order in which the kernels visit the full lattice, and the threads that they run on.
 
-The leaves of a mask are divided into low and high ones (see the kernels). A block is all clusters with
-the same high part; blocks with equal numbers of high leaves, a level, are independent of each
+The leaves of a mask are divided into low and high ones (see the kernels). A block is all clusters
+with the same high part; blocks with equal numbers of high leaves, a level, are independent of each
 other, so threads share them, and results do not depend on how.
 """
 

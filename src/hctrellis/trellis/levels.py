@@ -49,8 +49,11 @@ class LevelWeights:
         total = self.own[parent]
         with np.errstate(all="ignore"):
             for part, table in zip(self.potential.parts, self.features, strict=True):
-                rows = [[row.take(masks) for row in table] for masks in (lefts, rights, parent)]
-                total += part.evaluate(*rows, root, single, self._cross(part, lefts, rights))
+                left, right, both = (
+                    [row.take(masks) for row in table] for masks in (lefts, rights, parent)
+                )
+                cross = self._cross(part, lefts, rights)
+                total += part.evaluate(left, right, both, root, single, cross)
         return total
 
     def _cross(self, part: Potential, lefts: IntArray, rights: IntArray) -> Any:
@@ -74,4 +77,3 @@ def chunks(parents: IntArray, size: int) -> list[tuple[IntArray, int]]:
     step = max(1, CHUNK_SPLITS // each)
     parts = [parents[i : i + step] for i in range(0, len(parents), step)]
     return [(part, each * len(part)) for part in parts]
-

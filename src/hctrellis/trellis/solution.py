@@ -97,7 +97,7 @@ class FullSolution(ABC):
 
     @cached_property
     def probabilities(self) -> FloatArray:
-        """The probability that a tree has the cluster, for every mask; 1 for leaves and the root."""
+        """The probability that a tree has the cluster, for every mask; 1 for leaves and root."""
         probabilities = self.around()
         probabilities[self.root] = 1.0
         probabilities[1 << np.arange(self.potential.n_leaves)] = 1.0
