@@ -20,6 +20,7 @@ import numpy as np
 
 import hctrellis as hct
 from common import (
+    MIN_REPEATS,
     best_seconds,
     exp_nanoseconds,
     machine,
@@ -111,7 +112,8 @@ def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
 
 
 def per_pair(function: Callable[[], object], n: int) -> float:
-    return 1e9 * best_seconds(function) / n_splits(n)
+    repeats = 1 if n >= LARGE_SIZE else MIN_REPEATS
+    return 1e9 * best_seconds(function, repeats) / n_splits(n)
 
 
 def measure_speed(name: str, n: int) -> Speed:

@@ -79,7 +79,9 @@ DUPLICATES = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0
 COLLINEAR = np.array(
     [[5, 3, 4, 0], [10, 6, 8, 0], [13, 5, 12, 0], [25, 7, 0, 24], [17, 0, 8, 15]], float
 )
-"""Massless particles in whole numbers; the first two are parallel, so their mass is exactly 0."""
+"""Massless particles in whole numbers; the first two are parallel, so their mass is exactly 0.
+
+The squared mass of the second and the third is exactly 8."""
 
 
 def ladder():
@@ -243,7 +245,7 @@ def _models(n, seed):
     """Every built-in model over n leaves, under its name."""
     table, w = points(n, seed), affinities(n, seed)
     jet, heavy = momenta(n, seed), momenta(n, seed, mass=1.0)
-    few = {"flat": n == 3}
+    few: dict[str, bool] = {}
     yield from (linkage(method, method, table, 1.5) for method in METHODS)
     yield dasgupta("dasgupta", similarities(n, seed))
     yield correlation("correlation", w)
@@ -264,7 +266,7 @@ def _sizes():
         yield dasgupta(f"dasgupta, {n} leaves", similarities(n, n))
         yield correlation(f"correlation, {n} leaves", affinities(n, n + 2))
         yield ginkgo(f"ginkgo, {n} leaves", momenta(n, n, mass=0.5), 1.5, 0.5, lam_root=2.0)
-        yield beta_splitting(f"yule, {n} leaves", n, 0.0, flat=n == 3)
+        yield beta_splitting(f"yule, {n} leaves", n, 0.0)
         for which in FUNCTIONS:
             yield function(f"function, {which}, {n} leaves", which, n, n)
 
@@ -274,6 +276,7 @@ def _forbidden():
     yield ginkgo("ginkgo, most forbidden", momenta(6, 4), 1.5, 35.0)
     yield ginkgo("ginkgo, all forbidden", momenta(6, 5), 1.5, 1e9)
     yield always("numpy, all forbidden", -math.inf, 5)
+    yield ginkgo("ginkgo, pair at the threshold", COLLINEAR[1:], 1.5, 8.0)
     yield jet_mass("jet mass, collinear pair", COLLINEAR, 1.5)
     yield added(
         "forbidden twice",

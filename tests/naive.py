@@ -311,3 +311,87 @@ def beta_splitting(shape):
         return math.log(2 * left_has_i_leaves / math.comb(m, i))
 
     return psi
+
+
+# ---- more questions about a listing -----------------------------------------------------------
+
+
+def children_of(tree, cluster):
+    """The two children of a cluster of a tree, given as a set of clusters."""
+    inside = [c for c in tree if c < cluster]
+    large = [c for c in inside if not any(c < d for d in inside)]
+    covered = frozenset().union(*large)
+    return frozenset([*large, *(frozenset([i]) for i in cluster - covered)])
+
+
+def split_marginals(trees):
+    """The probability of each split, a split being the set of its two children."""
+    parts = defaultdict(list)
+    for tree, p in probabilities(trees).items():
+        for cluster in tree:
+            parts[children_of(tree, cluster)].append(p)
+    return {split: math.fsum(ps) for split, ps in parts.items()}
+
+
+def common_sizes(trees, i, j):
+    """How the size of the smallest cluster with both leaves is distributed: size -> probability."""
+    parts = defaultdict(list)
+    for tree, p in probabilities(trees).items():
+        size = 1 if i == j else min(len(c) for c in tree if i in c and j in c)
+        parts[size].append(p)
+    return {size: math.fsum(ps) for size, ps in parts.items()}
+
+
+def log_weight_moments(trees):
+    """Mean and variance of the log weight."""
+    ps = probabilities(trees)
+    possible = [(ps[tree], weight) for tree, weight in trees if weight > -math.inf]
+    mean = math.fsum(p * weight for p, weight in possible)
+    return mean, math.fsum(p * (weight - mean) ** 2 for p, weight in possible)
+
+
+def kl_divergence(trees, others):
+    """The sum of p log(p / q) over trees."""
+    log_z, log_q = log_partition(trees), log_partition(others)
+    terms = []
+    for (_, one), (_, other) in zip(trees, others, strict=True):
+        if one > -math.inf:
+            terms.append(math.exp(one - log_z) * ((one - log_z) - (other - log_q)))
+    return math.fsum(terms)
+
+
+def clamped_probability(n, psi, cluster):
+    """The probability of a cluster as the paper finds it, by a trellis of its own.
+
+    The cluster is merged into one leaf that carries its partition function; the partition function
+    of the merged data is divided by that of all.
+    """
+    known = {}
+
+    def log_z(blocks):
+        if len(blocks) == 1:
+            (block,) = blocks
+            return log_z(frozenset(frozenset([i]) for i in block)) if len(block) > 1 else 0.0
+        if blocks not in known:
+            known[blocks] = log_sum(
+                [
+                    psi(frozenset().union(*left), frozenset().union(*right))
+                    + log_z(left)
+                    + log_z(right)
+                    for left, right in _block_splits(blocks)
+                ]
+            )
+        return known[blocks]
+
+    single = [frozenset([i]) for i in range(n)]
+    merged = frozenset([cluster, *(leaf for leaf in single if not leaf <= cluster)])
+    return math.exp(log_z(merged) - log_z(frozenset(single)))
+
+
+def _block_splits(blocks):
+    """All splits of a set of blocks of leaves."""
+    first, *others = sorted(blocks, key=sorted)
+    for size in range(len(others)):
+        for some in combinations(others, size):
+            left = frozenset([first, *some])
+            yield left, blocks - left

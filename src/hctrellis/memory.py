@@ -67,6 +67,8 @@ def show_bytes(number: float) -> str:
     >>> show_bytes(3_500_000)
     '3.5 MB'
     """
+    if number >= 1e18:
+        return "over a million TB"
     for unit in ("bytes", "kB", "MB", "GB"):
         if number < 1000:
             return f"{number:.3g} {unit}"

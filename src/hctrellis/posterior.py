@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.potentials.base import Potential
+from hctrellis.potentials.checks import as_count
 from hctrellis.potentials.constraint import Constraint, Rewards
 from hctrellis.sample import Seed, TreeSample, draw
 from hctrellis.summary import ConsensusTree, RankedTrees, rank
@@ -415,8 +416,10 @@ def infer(
         raise TypeError(
             f"potential must be a Potential, such as Linkage(table); got {type(potential).__name__}"
         )
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise ValueError(f"threads must be a whole number, at least 1; got {threads!r}")
+    if threads is not None:
+        as_count(threads, "threads")
+    if trellis is not None and not isinstance(trellis, FullTrellis):
+        raise TypeError(f"trellis must be a FullTrellis or None; got {trellis!r:.80}")
     trellis = trellis or FullTrellis(potential.n_leaves)
     solution = trellis.solve(potential, threads, _as_progress(progress))
     post = Posterior(potential, trellis, solution)
@@ -429,12 +432,14 @@ def _as_progress(progress: Progress | bool | None) -> Progress | None:
         from hctrellis.progress import bar
 
         return bar("splits")
+    if not (progress is None or progress is False or callable(progress)):
+        raise TypeError(f"progress must be True, False or a function; got {progress!r:.80}")
     return progress or None
 
 
 def _warn_if_flat(post: Posterior) -> None:
     """Warn of a potential under which all trees weigh the same, which is rarely meant."""
-    if post.n_leaves < 3 or post.potential.beta == 0:
+    if post.n_leaves < 4 or post.potential.beta == 0:
         return
     ratio = post._solution.rest[-1] / post.trellis.n_trees
     if abs(ratio - 1.0) < FLAT_TOLERANCE:

@@ -26,6 +26,7 @@ import numba
 import numpy as np
 from numba.core import config
 from numba.core import types as nt
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
 from hctrellis.kernels import simd
@@ -34,6 +35,7 @@ from hctrellis.kernels.compile import jit_as
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row")
+_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis.kernels.simd")
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
 
@@ -121,7 +123,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    if isinstance(function, numba.core.dispatcher.Dispatcher):
+    if isinstance(function, Dispatcher):
         return function
     return numba.njit(error_model="numpy")(function)
 
@@ -190,7 +192,7 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
 
 @cache
 def _takes_vectors(code: SplitCode) -> bool:
-    if config.DISABLE_JIT:
+    if getattr(config, "DISABLE_JIT"):  # noqa: B009
         return False
     row = nt.UniTuple(simd.VECTOR, code.n_features)
     try:
@@ -234,14 +236,16 @@ class _OpaqueError(TypeError):
 
 def _describe(value: Any, seen: set[int]) -> str:
     """A text that differs whenever the behaviour of a function (and what it refers to) does."""
-    value = _python(value)
+    if isinstance(value, Dispatcher):
+        options = sorted((name, repr(option)) for name, option in value.targetoptions.items())
+        return repr(options) + _describe(value.py_func, seen)
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return repr(value)
     if isinstance(value, tuple | frozenset):
         return repr([_describe(item, seen) for item in value])
     if isinstance(value, np.ndarray):
         return repr((value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()))
-    if isinstance(value, types.ModuleType):
+    if isinstance(value, types.ModuleType) and value.__name__ in _STABLE_MODULES:
         return value.__name__
     if isinstance(value, types.CodeType):
         parts = [value.co_code.hex(), repr(value.co_names), repr(value.co_varnames)]
@@ -253,12 +257,18 @@ def _describe(value: Any, seen: set[int]) -> str:
     raise _OpaqueError(repr(value))
 
 
+def _names(code: types.CodeType) -> list[str]:
+    """The names that a piece of code refers to, and those of the functions inside it."""
+    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    return [*code.co_names, *(name for item in inner for name in _names(item))]
+
+
 def _describe_function(function: types.FunctionType, seen: set[int]) -> str:
-    if id(function) in seen or (function.__module__ or "").split(".")[0] in ("numpy", "math"):
+    if id(function) in seen or function.__module__ in _STABLE_MODULES:
         return function.__qualname__
     seen.add(id(function))
     code = function.__code__
-    used = [function.__globals__[n] for n in code.co_names if n in function.__globals__]
+    used = [function.__globals__[n] for n in _names(code) if n in function.__globals__]
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     defaults = function.__defaults__ or ()
     return repr([_describe(item, seen) for item in (code, *used, *cells, *defaults)])

@@ -71,7 +71,10 @@ def solve_cluster(parent, tables, params, distances):
 def settle(parent, reference, top, acc, best, rest, node):
     """Write the two numbers of a cluster."""
     own = node[parent] if node.size > 0 else 0.0
-    if reference < FORBIDDEN or own < FORBIDDEN or acc == 0.0:
+    if not acc < np.inf:
+        best[parent] = NEVER
+        rest[parent] = np.nan
+    elif reference < FORBIDDEN or own < FORBIDDEN or acc == 0.0:
         best[parent] = NEVER
         rest[parent] = 0.0
     elif SCALED:
@@ -178,7 +181,7 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
         for block in range(LANES):
             mask = index[block] | low
             settle(mask, lane(peak, block), lane(top, block), lane(acc, block), best, rest, node)
-            if not rest[mask] < np.inf:
+            if bad == 0 and not rest[mask] < np.inf:
                 bad = mask
         store(block_best, at, gather(best, index, low))
         store(block_rest, at, gather(rest, index, low))

@@ -135,6 +135,12 @@ def exponentials(low, left_v, right_v, left_r, right_r, reference):
 
 
 @jit
+def rescale(acc, peak, scale, reference, floor):
+    """Sums of products in units of the reference; 0 where the weights are below the floor."""
+    return choose(peak - floor, acc * exp2(minimum(scale - reference, RANGE)), 0.0)
+
+
+@jit
 def depth(peak, scale, floor):
     """How small the largest product is, by position; 0 where the weights are below the floor."""
     return choose(peak - floor, scale - peak, 0.0)
@@ -205,7 +211,8 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                     highest(maximum(depth(peak0, scale0, floor), depth(peak1, scale1, floor)))
                     < RANGE
                 ):
-                    acc = acc + acc0 * exp2(scale0 - reference) + acc1 * exp2(scale1 - reference)
+                    acc = acc + rescale(acc0, peak0, scale0, reference, floor)
+                    acc = acc + rescale(acc1, peak1, scale1, reference, floor)
                 else:
                     acc = acc + exponentials(low, left_v, right_v, left_r, right_r, reference)
                 store(sum_v, low * LANES, acc)

@@ -19,11 +19,12 @@ def as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
     """A float64 array of real numbers."""
     try:
         array = np.asarray(values)
-        if np.iscomplexobj(array):
+        if values is None or np.iscomplexobj(array):
             raise TypeError
         array = array.astype(float)
     except (TypeError, ValueError):
-        raise TypeError(f"{what} must be an array of real numbers; got {values!r:.80}") from None
+        shown = " ".join(repr(values).split())[:80]
+        raise TypeError(f"{what} must be an array of real numbers; got {shown}") from None
     return array
 
 
@@ -67,6 +68,13 @@ def as_positive(value: float, what: str, *, zero: bool = False) -> float:
         bound = "not negative" if zero else "positive"
         raise ValueError(f"{what} must be a finite number and {bound}; got {number}")
     return number
+
+
+def as_count(value: object, what: str) -> int:
+    """A whole number >= 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{what} must be a whole number, at least 1; got {value!r:.80}")
+    return int(value)
 
 
 def as_labels(labels: Iterable[object] | None, n_leaves: int) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import BoolArray, Clusters
+from hctrellis.clusters import BoolArray, ClusterList, Clusters
 from hctrellis.potentials.base import Potential, Rows
-from hctrellis.potentials.checks import as_finite, as_labels
+from hctrellis.potentials.checks import as_count, as_finite, as_labels
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -70,20 +70,17 @@ class FunctionPotential(Potential):
         n = _n_leaves(features, n_leaves, names)
         self.labels = as_labels(names, n)
         self._compiled = hasattr(function, "py_func")
-        self._n_features: int | None = None
+        self._n_features = len(self.features(ClusterList(np.ones((1, n), bool))))
         self._try_out()
 
     def features(self, clusters: Clusters) -> list[FloatArray]:
-        rows = _as_rows(self._features(clusters), len(clusters))
-        self._n_features = len(rows)
-        return rows
+        return _as_rows(self._features(clusters), len(clusters))
 
     def code(self) -> SplitCode | None:
         if not self._compiled:
             return None
         from hctrellis.kernels.bind import SplitCode
 
-        assert self._n_features is not None
         return SplitCode(self.function, n_features=self._n_features, users=True)
 
     def params(self, root: bool = False) -> tuple[float, ...]:
@@ -130,13 +127,15 @@ class FunctionPotential(Potential):
 
 
 def _n_leaves(features: Any, n_leaves: int | None, labels: Sequence[object] | None) -> int:
-    if not callable(features):
-        return len(np.asarray(features))
-    if n_leaves is not None:
-        return int(n_leaves)
-    if labels is not None:
-        return len(labels)
-    raise ValueError("n_leaves or labels must be given when features is a function")
+    given = None if n_leaves is None else as_count(n_leaves, "n_leaves")
+    rows = None if callable(features) else len(np.asarray(features))
+    named = None if labels is None else len(labels)
+    known = [n for n in (rows, given, named) if n is not None]
+    if not known:
+        raise ValueError("n_leaves or labels must be given when features is a function")
+    if rows is not None and given not in (None, rows):
+        raise ValueError(f"n_leaves is {given}, but features has {rows} rows")
+    return known[0]
 
 
 def _summed(values: npt.ArrayLike) -> Callable[[Clusters], list[FloatArray]]:
@@ -155,7 +154,7 @@ def _as_rows(given: Any, n_clusters: int) -> list[FloatArray]:
         rows = [np.asarray(row, float) for row in given]
     else:
         array = np.asarray(given, float)
-        rows = [array] if array.ndim == 1 else list(array.T)
+        rows = list(array.T) if array.ndim == 2 else [array]
     for row in rows:
         if row.shape != (n_clusters,):
             raise ValueError(

@@ -130,6 +130,8 @@ def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
 
 
 def _condensed(values: FloatArray) -> FloatArray:
+    if values.size == 0:
+        raise ValueError("data is empty; give a table with one row per leaf, or distances")
     n = round((1 + (1 + 8 * values.size) ** 0.5) / 2)
     if values.size != n * (n - 1) // 2:
         raise ValueError(

@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Potential, Separable
-from hctrellis.potentials.checks import as_labels
+from hctrellis.potentials.checks import as_count, as_labels
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -48,13 +48,12 @@ class BetaSplitting(Potential):
     def __init__(
         self, n_leaves: int, beta: float = 0.0, labels: Iterable[object] | None = None
     ) -> None:
-        if not isinstance(n_leaves, int | np.integer) or n_leaves < 1:
-            raise ValueError(f"n_leaves must be a whole number, at least 1; got {n_leaves!r}")
-        if not np.isfinite(beta) or beta <= -2:
-            raise ValueError(f"beta must be a finite number greater than -2; got {beta}")
-        self.labels = as_labels(labels, int(n_leaves))
+        n = as_count(n_leaves, "n_leaves")
+        if not isinstance(beta, int | float | np.number) or not -2 < beta < np.inf:
+            raise ValueError(f"beta must be a finite number greater than -2; got {beta!r}")
+        self.labels = as_labels(labels, n)
         self.shape = float(beta)
-        self._child, self._parent = self._tables(int(n_leaves))
+        self._child, self._parent = self._tables(n)
 
     def _tables(self, n: int) -> tuple[FloatArray, FloatArray]:
         """The log weight of a child of each size, and of a parent of each size."""

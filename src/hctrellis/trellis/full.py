@@ -16,6 +16,7 @@ import numpy as np
 from hctrellis.clusters import n_splits, n_trees
 from hctrellis.memory import TooLargeError, available_memory, show_bytes
 from hctrellis.potentials.base import Potential
+from hctrellis.potentials.checks import as_count
 from hctrellis.tree import show_cluster
 from hctrellis.trellis import levels
 from hctrellis.trellis.blocks import Blocks, Progress, default_threads
@@ -51,8 +52,7 @@ class FullTrellis:
     n_leaves: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.n_leaves, int | np.integer) or self.n_leaves < 1:
-            raise ValueError(f"n_leaves must be a whole number, at least 1; got {self.n_leaves!r}")
+        as_count(self.n_leaves, "n_leaves")
 
     @property
     def n_clusters(self) -> int:

@@ -181,8 +181,10 @@ class CompiledSolution(FullSolution):
         tables = (terms.features, self.best, self.rest, terms.node)
         kernel = terms.kernel("weights", "outside")
         target = np.zeros(self.best.size)
-        alive = self.rest > 0
-        source = target if amounts is None else np.divide(amounts, self.rest, where=alive)
+        source = target
+        if amounts is not None:
+            source = np.zeros(self.best.size)
+            np.divide(amounts, self.rest, out=source, where=self.rest > 0)
         at_root = (1.0 if amounts is None else float(amounts[-1])) / max(self.rest[-1], 1.0)
         kernel.root_splits(tables, terms.root_params, terms.distances, at_root, target)
 
