@@ -245,7 +245,6 @@ def _models(n, seed):
     """Every built-in model over n leaves, under its name."""
     table, w = points(n, seed), affinities(n, seed)
     jet, heavy = momenta(n, seed), momenta(n, seed, mass=1.0)
-    few: dict[str, bool] = {}
     yield from (linkage(method, method, table, 1.5) for method in METHODS)
     yield dasgupta("dasgupta", similarities(n, seed))
     yield correlation("correlation", w)
@@ -254,9 +253,9 @@ def _models(n, seed):
     yield ginkgo("ginkgo, root rate", heavy, 1.5, 0.5, lam_root=3.0)
     yield jet_mass("jet mass", heavy, 2.0)
     yield jet_mass("jet mass, massless", jet, 0.8)
-    yield beta_splitting("yule", n, 0.0, **few)
-    yield beta_splitting("balanced", n, 4.0, **few)
-    yield beta_splitting("caterpillars", n, -1.8, **few)
+    yield beta_splitting("yule", n, 0.0)
+    yield beta_splitting("balanced", n, 4.0)
+    yield beta_splitting("caterpillars", n, -1.8)
 
 
 def _sizes():

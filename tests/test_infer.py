@@ -365,13 +365,15 @@ def fast_tables(solution):
     return log_max + rest, log_max
 
 
-def assert_same_tables(potential, threads=1):
+def assert_same_tables(potential, threads=1, cancels=False):
+    """cancels: terms of both signs cancel, so errors are relative to the largest number."""
     solution = hct.FullTrellis(potential.n_leaves).solve(potential, threads)
     for fast, plain in zip(fast_tables(solution), scalar_tables(solution.terms), strict=True):
         possible = np.isfinite(plain)
         np.testing.assert_array_equal(np.isfinite(fast), possible)
         gap = np.abs(fast[possible] - plain[possible])
-        assert (gap <= KERNELS_AGREE * np.maximum(1, np.abs(plain[possible]))).all()
+        size = np.abs(plain[possible])
+        assert (gap <= KERNELS_AGREE * np.maximum(1, size.max() if cancels else size)).all()
     return solution
 
 
@@ -442,7 +444,8 @@ MODELS_OF_MATRICES = {
 )
 def test_heavy_tails(name, n, seed, spread, log_beta):
     w = heavy_tails(n, seed, spread)
-    assert_same_tables(quiet(MODELS_OF_MATRICES[name], w, 10.0**log_beta))
+    potential = quiet(MODELS_OF_MATRICES[name], w, 10.0**log_beta)
+    assert_same_tables(potential, cancels=name == "dasgupta")
 
 
 @relaxed

@@ -49,8 +49,10 @@ class BetaSplitting(Potential):
         self, n_leaves: int, beta: float = 0.0, labels: Iterable[object] | None = None
     ) -> None:
         n = as_count(n_leaves, "n_leaves")
-        if not isinstance(beta, int | float | np.number) or not -2 < beta < np.inf:
-            raise ValueError(f"beta must be a finite number greater than -2; got {beta!r}")
+        if not isinstance(beta, int | float | np.number):
+            raise TypeError(f"beta must be a number; got {beta!r:.80}")
+        if not -2 < beta < np.inf:
+            raise ValueError(f"beta must be a finite number greater than -2; got {beta}")
         self.labels = as_labels(labels, n)
         self.shape = float(beta)
         self._child, self._parent = self._tables(n)
