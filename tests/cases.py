@@ -48,7 +48,7 @@ IMPOSSIBLE = [name for name in PROBLEMS if "all forbidden" in name]
 
 def over(cases):
     """Run a test with (post, name) for each of some cases."""
-    return pytest.mark.parametrize(("kind", "name"), cases, ids=": ".join)
+    return pytest.mark.parametrize(("kind", "name"), cases, ids=[": ".join(c) for c in cases])
 
 
 everywhere = over(CASES)

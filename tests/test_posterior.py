@@ -80,9 +80,8 @@ def test_clusters_are_named_in_any_way():
     post = hct.infer(hct.Dasgupta(similarities(4), labels="abcd"))
     expected = post.cluster_probability(["b", "d"])
     assert 0 < expected < 1
-    for same in ("bd", [1, 3], {"d", 1}, 0b1010, np.int64(10), (np.int64(3), "b")):
-        if same != "bd":  # a text is one label
-            assert post.cluster_probability(same) == expected
+    for same in ([1, 3], {"d", 1}, 0b1010, np.int64(10), (np.int64(3), "b")):
+        assert post.cluster_probability(same) == expected
     assert post.cluster_probability("b") == 1
 
 
@@ -124,10 +123,10 @@ def test_subtree_probability_of_forbidden_trees(kind, name):
 
 
 def test_subtrees_are_matched_by_label():
-    post = hct.infer(hct.Linkage(points(5), labels="abcde"))
+    post = hct.infer(hct.Dasgupta(similarities(5), labels="abcde"))
     one = hct.Tree.from_newick("((a,d),b);")
     other = hct.Tree.from_newick("(b,(d,a));")
-    expected = post.probability(contains=["ad", "adb"] and [["a", "d"], ["a", "d", "b"]])
+    expected = post.probability(contains=[["a", "d"], ["a", "d", "b"]])
     assert post.subtree_probability(one) == pytest.approx(expected, abs=1e-14)
     assert post.subtree_probability(other) == post.subtree_probability(one)
     assert post.subtree_probability(post.map_tree) == pytest.approx(
@@ -291,13 +290,13 @@ def test_conditions_follow_each_other():
     name = "dasgupta, 6 leaves"
     post = posterior(name)
     both = post.given([{0, 1}]).given([{0, 1, 2}], forbidden=[{3, 4}])
-    trees = conditional_listing(name, [frozenset({0, 1}), frozenset({0, 1, 2})], [{3, 4}])
+    trees = conditional_listing(name, [frozenset({0, 1}), frozenset({0, 1, 2})], [frozenset({3, 4})])
     assert both.n_trees == naive.n_trees(trees)
     assert both.log_partition == pytest.approx(naive.log_partition(trees), rel=1e-12)
 
 
 def test_conditions_keep_labels_and_weights():
-    post = hct.infer(hct.Linkage(points(5), beta=2.0, labels="abcde"))
+    post = hct.infer(hct.Dasgupta(similarities(5), beta=2.0, labels="abcde"))
     restricted = post.given([["a", "e"]])
     assert restricted.labels == tuple("abcde")
     tree = restricted.map_tree
@@ -310,7 +309,7 @@ def test_conditions_keep_labels_and_weights():
 
 def test_conditions_keep_the_unit_of_energy():
     """Under a condition that every tree meets, the mean energy is what it was."""
-    post = hct.infer(hct.Linkage(points(5), beta=2.0))
+    post = hct.infer(hct.Dasgupta(similarities(5), beta=2.0))
     restricted = post.given([range(5)])
     assert restricted.expected_log_weight == pytest.approx(post.expected_log_weight)
     assert restricted.expected_energy == pytest.approx(post.expected_energy)
@@ -351,7 +350,7 @@ def test_expected_energy(kind, name):
 
 
 def test_expected_energy_at_beta_zero():
-    post = hct.infer(hct.Linkage(points(4), beta=0.0))
+    post = hct.infer(hct.Dasgupta(similarities(4), beta=0.0))
     assert post.entropy == pytest.approx(math.log(15))
     with pytest.raises(ValueError, match="not defined by its weight at beta = 0"):
         _ = post.expected_energy
@@ -400,8 +399,8 @@ def test_kl_divergence_from_an_impossible_posterior(model):
 
 
 def test_kl_divergence_needs_the_same_leaves():
-    one = hct.infer(hct.Linkage(points(4), labels="abcd"))
-    other = hct.infer(hct.Linkage(points(4), labels="abdc"))
+    one = hct.infer(hct.Dasgupta(similarities(4), labels="abcd"))
+    other = hct.infer(hct.Dasgupta(similarities(4), labels="abdc"))
     with pytest.raises(ValueError, match="over the same leaves in the same order"):
         one.kl_divergence(other)
 
@@ -663,7 +662,7 @@ MISTAKES = {
         "'x' is not a leaf",
     ),
     "forbidden leaf": (lambda post: post.given(forbidden=["a"]), "are in every tree, so they"),
-    "forbidden root": (lambda post: post.probability(lacks=["abcd" and 15]), "are in every tree"),
+    "forbidden root": (lambda post: post.probability(lacks=[range(4)]), "are in every tree"),
     "size 0": (lambda post: post.coclustering(0), "size must be a whole number from 1 to 4; got 0"),
     "size 5": (lambda post: post.coclustering(5), "size must be a whole number from 1 to 4; got 5"),
     "size 2.0": (lambda post: post.coclustering(2.0), r"whole number from 1 to 4; got 2\.0"),

@@ -61,6 +61,9 @@ class SplitCode:
         leaves of the two children. The last feature is then the cross table (see `full`).
     uses_parent : bool
         Whether `pair` looks at the features of the parent.
+    gains : bool
+        Whether this is the function of separable potentials, gain(L) |R| + gain(R) |L|, with gain
+        and size as features.
     users : bool
         A user's function: may return -inf, and is checked for NaN and +inf.
     """
@@ -72,6 +75,7 @@ class SplitCode:
     scaled: bool = False
     cross: Callable[..., Any] | None = None
     uses_parent: bool = True
+    gains: bool = False
     users: bool = False
 
 
@@ -112,8 +116,8 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     return bound | {
         "combine": crosses[0] if crosses else simd.minimum,
         "NOWHERE": -math.inf if simd.maximum in crosses else math.inf,
-        "N_FEATURES": sum(code.n_features for code in codes),
-        "NODE_ONLY": len(codes) == 0,
+        "GAINS": any(code.gains for code in codes),
+        "LINEAR": all(code.gains for code in codes),
         "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
         "SCALED": any(code.scaled for code in codes),

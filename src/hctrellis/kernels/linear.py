@@ -47,7 +47,6 @@ from hctrellis.kernels.simd import (
 TILE = 8  # splits side by side
 RANGE = 800.0  # log2 of the largest over the smallest product that plain doubles are trusted with
 STEEP = 1e6  # the largest slope
-GAINS = N_FEATURES > 0
 
 
 @jit

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import FORBIDDEN, NEVER, load_tile
+from hctrellis.kernels.common import FORBIDDEN, NEVER, bit_count, load_tile
 from hctrellis.kernels.simd import (
     LANES,
+    LOG2E,
     choose,
     exp2,
     gather,
@@ -35,6 +36,7 @@ from hctrellis.kernels.simd import (
 
 TILE = 16  # other children side by side
 TRUSTED = 600.0  # log2 of the largest scale at which what underflows is below 2^-300
+STEEP = 40.0  # log2 of the largest gain that is multiplied up
 VANISHING = 2.0**-200  # parents whose source is smaller are passed over
 
 
@@ -83,32 +85,49 @@ def scale_rows(logs, scales, n_low, width, out, tops):
 
 
 @jit
-def multiply_around(low, n_low, own, other_u, other_top, parent_u, parent_high):
-    """The sum over a tile by multiply-adds, where only terms of each cluster count.
+def grown_rows(other_best, other_f, size, n_low, out):
+    """What a child weighs with the gain by a sibling of `size` leaves, in all rows of a tile."""
+    for i in range(0, n_low * TILE, LANES):
+        out_i = load(other_best, i) + load(other_f, i) * (LOG2E * size)
+        store(out, i, out_i)
 
-    Returns whether it can be trusted (what underflows must be far below any probability of
-    interest), and the sum.
+
+@jit
+def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, parent_tops, powers):
+    """The sum over a tile by multiply-adds, for separable potentials.
+
+    best, gain : of the cluster itself; leaves : number of high leaves of the other child, by
+    position; counts : number of leaves of low parts; u, tops, parent_u, parent_tops : from
+    `scale_rows`. Returns whether it can be trusted (what underflows must be far below any
+    probability of interest), and the sum.
     """
+    free = n_low - 1 ^ low
     scale = splat(NEVER)
     for t in range(0, TILE, LANES):
-        scale = maximum(scale, load(other_top, t) + load(parent_high, t))
-    if own + highest(scale) > TRUSTED:
+        more = load(leaves, t) * gain if GAINS else splat(0.0)
+        scale = maximum(scale, load(tops, t) + load(parent_tops, t) + more)
+    if best + highest(scale) + max(0.0, gain * counts[free]) > TRUSTED or abs(gain) > STEEP:
         return False, scale
+    if GAINS:
+        for k in range(counts[free] + 1):
+            powers[k] = exp2(gain * k)
     a = b = c = d = splat(0.0)
-    other_low = n_low - 1 ^ low
+    other_low = free
     while True:
         i = other_low * TILE
         j = (low | other_low) * TILE
-        a = a + load(other_u, i) * load(parent_u, j)
-        b = b + load(other_u, i + LANES) * load(parent_u, j + LANES)
-        c = c + load(other_u, i + 2 * LANES) * load(parent_u, j + 2 * LANES)
-        d = d + load(other_u, i + 3 * LANES) * load(parent_u, j + 3 * LANES)
+        power = powers[counts[other_low]] if GAINS else 1.0
+        a = a + load(u, i) * power * load(parent_u, j)
+        b = b + load(u, i + LANES) * power * load(parent_u, j + LANES)
+        c = c + load(u, i + 2 * LANES) * power * load(parent_u, j + 2 * LANES)
+        d = d + load(u, i + 3 * LANES) * power * load(parent_u, j + 3 * LANES)
         if other_low == 0:
             break
         other_low = (other_low - 1) & ~low
     acc = splat(0.0)
     for t, part in ((0, a), (LANES, b), (2 * LANES, c), (3 * LANES, d)):
-        acc = acc + part * exp2(load(other_top, t) + load(parent_high, t) + own)
+        more = load(leaves, t) * gain if GAINS else splat(0.0)
+        acc = acc + part * exp2(load(tops, t) + load(parent_tops, t) + more + best)
     return True, acc
 
 
@@ -123,7 +142,9 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
     other_f, other_best, other_rest, parent_f, parent_top, parent_source = work[0]
     log_weights, scales, sum_v, high_cross, largest = work[1]
     others, parents = work[2]
-    other_u, other_top, parent_u, parent_high = work[3]
+    other_u, other_tops, parent_u, parent_tops, leaves, powers = work[3]
+    order, counts = work[4]
+    high_size = bit_count(high)
     n_low = 1 << low_bits
     stride = TILE << low_bits
     cross_at = (features.shape[0] - 1) * stride
@@ -169,16 +190,35 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
             for t in range(0, width, LANES):
                 top = maximum(top, load(parent_source, low * TILE + t))
             largest[low] = highest(top)
-        if NODE_ONLY:
-            scale_rows(other_best, other_rest, n_low, width, other_u, other_top)
-            scale_rows(parent_top, parent_source, n_low, width, parent_u, parent_high)
-        for low in range(n_low):
+        if LINEAR:
+            scale_rows(parent_top, parent_source, n_low, width, parent_u, parent_tops)
+            for t in range(TILE):
+                leaves[t] = bit_count(others[t]) if t < width else 0.0
+        size = -1
+        for k in range(n_low):
+            low = order[k]
             mask = high << low_bits | low
             if mask == 0 or best[mask] < FORBIDDEN:
                 continue
-            if NODE_ONLY:
+            if LINEAR:
+                if not GAINS and size < 0:
+                    scale_rows(other_best, other_rest, n_low, width, other_u, other_tops)
+                elif GAINS and size != counts[low]:
+                    grown_rows(other_best, other_f, high_size + counts[low], n_low, scales)
+                    scale_rows(scales, other_rest, n_low, width, other_u, other_tops)
+                size = counts[low]
                 ready, acc = multiply_around(
-                    low, n_low, best[mask], other_u, other_top, parent_u, parent_high
+                    low,
+                    n_low,
+                    best[mask],
+                    features[0, mask] * LOG2E if GAINS else 0.0,
+                    leaves,
+                    counts,
+                    other_u,
+                    other_tops,
+                    parent_u,
+                    parent_tops,
+                    powers,
                 )
                 if ready:
                     store(sum_v, low * LANES, load(sum_v, low * LANES) + acc)
@@ -317,6 +357,21 @@ def leaves_around(highs, low_bits, tables, distances, params, source, low, own, 
 
 
 @jit
+def by_size(low_bits):
+    """The low parts in order of their number of leaves, and that number for every low part."""
+    order = np.empty(1 << low_bits, np.int64)
+    counts = np.empty(1 << low_bits, np.int64)
+    k = 0
+    for size in range(low_bits + 1):
+        for low in range(1 << low_bits):
+            if bit_count(low) == size:
+                order[k] = low
+                counts[low] = size
+                k += 1
+    return order, counts
+
+
+@jit
 def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
     """The recursion for all clusters with one of the given high parts (equal numbers of bits)."""
     n_features = tables[0].shape[0]
@@ -339,7 +394,15 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
             np.empty(n_low),
         ),
         (np.empty(TILE, np.int64), np.empty(TILE, np.int64)),
-        (np.empty(rows), np.empty(TILE), np.empty(rows), np.empty(TILE)),
+        (
+            np.empty(rows),
+            np.empty(TILE),
+            np.empty(rows),
+            np.empty(TILE),
+            np.empty(TILE),
+            np.empty(low_bits + 1),
+        ),
+        by_size(low_bits),
     )
     quads = n_low * LANES
     block = (np.empty(n_features * quads), np.empty(quads), np.empty(quads))

@@ -78,7 +78,7 @@ def _ginkgo_leaf(left, right, parent, params, cross):
     return -(right[0] * right[0] * rate), stop * choose(right[0], 1.0, stop * square)
 
 
-GAINS = SplitCode(_gains, n_features=2, uses_parent=False)
+GAINS = SplitCode(_gains, n_features=2, uses_parent=False, gains=True)
 SIZES = SplitCode(_sizes, n_features=2)
 DASGUPTA = SplitCode(_dasgupta, n_features=2, n_params=1)
 CORRELATION = SplitCode(_correlation, n_features=2, n_params=1)
