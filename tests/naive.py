@@ -344,10 +344,11 @@ def common_sizes(trees, i, j):
 
 def log_weight_moments(trees):
     """Mean and variance of the log weight."""
+    top = max_log_weight(trees)
     ps = probabilities(trees)
-    possible = [(ps[tree], weight) for tree, weight in trees if weight > -math.inf]
-    mean = math.fsum(p * weight for p, weight in possible)
-    return mean, math.fsum(p * (weight - mean) ** 2 for p, weight in possible)
+    possible = [(ps[tree], weight - top) for tree, weight in trees if weight > -math.inf]
+    mean = math.fsum(p * below for p, below in possible)
+    return top + mean, math.fsum(p * (below - mean) ** 2 for p, below in possible)
 
 
 def kl_divergence(trees, others):

@@ -410,7 +410,7 @@ def infer(
     >>> post.n_trees
     15
     >>> round(post.cluster_probability(["0", "1"]), 4)
-    0.7335
+    0.5554
     """
     if not isinstance(potential, Potential):
         raise TypeError(

@@ -2,7 +2,8 @@
 
 In compiled code `load`, `store`, `splat`, `pack`, `lane` and the arithmetic operators work on
 vectors of four doubles (LLVM's ``<4 x double>``, lowered to whatever the CPU has), and `maximum`,
-`minimum`, `sqrt`, `exp2` and `expm1` take vectors or floats. Outside compiled code the same
+`minimum`, `sqrt`, `exp2` and `expm1` take vectors or floats; of Python's and NumPy's own functions
+max, min, abs and sqrt take vectors too, so that users' functions may use them. Outside compiled code the same
 names take NumPy arrays, so one source text of a split function serves the vector kernels, the
 scalar kernels and NumPy; with the JIT disabled a vector is simply an array of four.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -300,11 +302,14 @@ def _choice(function: Callable[..., Any], comparison: str) -> None:
 
     for a, b in ((VECTOR, VECTOR), (VECTOR, types.Float), (types.Float, VECTOR)):
         _compiled(function, VECTOR, a, b)(codegen)
-    _compiled(function, types.float64, types.float64, types.float64)(codegen)
+    if function in (maximum, minimum):  # others know floats already
+        _compiled(function, types.float64, types.float64, types.float64)(codegen)
 
 
-_choice(maximum, ">")
-_choice(minimum, "<")
+for _function in (maximum, np.maximum, max):
+    _choice(_function, ">")
+for _function in (minimum, np.minimum, min):
+    _choice(_function, "<")
 
 
 def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -334,6 +339,10 @@ def _llvm(name: str) -> Callable[..., Any]:
     return codegen
 
 
+for _function in (np.sqrt, math.sqrt):
+    _compiled(_function, VECTOR, VECTOR)(_llvm("llvm.sqrt"))
+for _function in (abs, np.abs):
+    _compiled(_function, VECTOR, VECTOR)(_llvm("llvm.fabs"))
 for _type in (VECTOR, types.float64):
     _compiled(sqrt, _type, _type)(_llvm("llvm.sqrt"))
     _compiled(_fma, _type, _type, _type, _type)(_llvm("llvm.fmuladd"))

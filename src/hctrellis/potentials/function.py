@@ -28,8 +28,9 @@ class FunctionPotential(Potential):
 
     - A plain Python function is given NumPy arrays (many splits at once) and returns an array.
     - A Numba function (decorated with ``@numba.njit``) is given floats (one split) and returns a
-      float. It is compiled into the kernels. If it is plain arithmetic, four splits are
-      computed at a time.
+      float. It is compiled into the kernels. If it is plain arithmetic (max, min, abs and sqrt,
+      of Python or NumPy, included), four splits are computed at a time; with branches or other
+      functions it is called for one after the other, which takes longer.
 
     Parameters
     ----------

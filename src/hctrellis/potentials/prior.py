@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
 
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Potential, Separable
@@ -59,6 +58,8 @@ class BetaSplitting(Potential):
 
     def _tables(self, n: int) -> tuple[FloatArray, FloatArray]:
         """The log weight of a child of each size, and of a parent of each size."""
+        from scipy.special import gammaln, logsumexp
+
         sizes = np.arange(n + 1)
         child = gammaln(self.shape + sizes + 1)
         child[0] = 0.0

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import IntArray
 
 MAX_LEAVES = 28  # 2^28 clusters: 8 GB, days
-LOW_BITS = 5  # leaves in the low part of a mask, see the kernels
+LOW_BITS = 6  # leaves in the low part of a mask, see the kernels
 LINEAR_LOW_BITS = 8  # the same for the multiply-add kernel
 BYTES_PER_CLUSTER = 40  # of the tables and what is needed to build them
 
@@ -142,7 +142,7 @@ def _low_bits(n_leaves: int, linear: bool) -> int:
     """How many of the leaves are in the low part of a mask."""
     if linear:
         return min(LINEAR_LOW_BITS, max(2, n_leaves // 2))
-    return min(LOW_BITS, max(2, n_leaves - 5))
+    return min(LOW_BITS, max(2, n_leaves - 6))
 
 
 def _silent(done: int, total: int) -> None:
