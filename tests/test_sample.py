@@ -14,7 +14,7 @@ import gallery
 import hctrellis as hct
 import naive
 from cases import SOME, over, solved
-from gallery import PROBLEMS, as_sets, listing, momenta, posterior, quiet, similarities
+from gallery import as_sets, listing, momenta, posterior, quiet, similarities
 from hctrellis.sample import TreeSample
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -2,10 +2,10 @@
 
 In compiled code `load`, `store`, `splat`, `pack`, `lane` and the arithmetic operators work on
 vectors of four doubles (LLVM's ``<4 x double>``, lowered to whatever the CPU has), and `maximum`,
-`minimum`, `sqrt`, `exp2` and `expm1` take vectors or floats; of Python's and NumPy's own functions
-max, min, abs and sqrt take vectors too, so that users' functions may use them. Outside compiled code the same
-names take NumPy arrays, so one source text of a split function serves the vector kernels, the
-scalar kernels and NumPy; with the JIT disabled a vector is simply an array of four.
+`minimum`, `sqrt`, `exp2` and `expm1` take vectors or floats. Of Python's and NumPy's own functions
+max, min, abs and sqrt take vectors too, for the sake of users' functions. Outside compiled code
+the same names take NumPy arrays, so one source text of a split function serves the vector kernels,
+the scalar kernels and NumPy; with the JIT disabled a vector is simply an array of four.
 """
 
 from __future__ import annotations
@@ -306,10 +306,10 @@ def _choice(function: Callable[..., Any], comparison: str) -> None:
         _compiled(function, types.float64, types.float64, types.float64)(codegen)
 
 
-for _function in (maximum, np.maximum, max):
-    _choice(_function, ">")
-for _function in (minimum, np.minimum, min):
-    _choice(_function, "<")
+for _larger in (maximum, np.maximum, max):
+    _choice(_larger, ">")
+for _smaller in (minimum, np.minimum, min):
+    _choice(_smaller, "<")
 
 
 def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -339,10 +339,10 @@ def _llvm(name: str) -> Callable[..., Any]:
     return codegen
 
 
-for _function in (np.sqrt, math.sqrt):
-    _compiled(_function, VECTOR, VECTOR)(_llvm("llvm.sqrt"))
-for _function in (abs, np.abs):
-    _compiled(_function, VECTOR, VECTOR)(_llvm("llvm.fabs"))
+for _root in (np.sqrt, math.sqrt):
+    _compiled(_root, VECTOR, VECTOR)(_llvm("llvm.sqrt"))
+for _absolute in (abs, np.abs):
+    _compiled(_absolute, VECTOR, VECTOR)(_llvm("llvm.fabs"))
 for _type in (VECTOR, types.float64):
     _compiled(sqrt, _type, _type)(_llvm("llvm.sqrt"))
     _compiled(_fma, _type, _type, _type, _type)(_llvm("llvm.fmuladd"))

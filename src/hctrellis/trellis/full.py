@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import n_splits, n_trees
+from hctrellis.clusters import ClusterList, n_splits, n_trees
 from hctrellis.memory import TooLargeError, available_memory, show_bytes
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
@@ -32,10 +32,11 @@ from hctrellis.trellis.terms import assemble
 if TYPE_CHECKING:
     from hctrellis.tree import IntArray
 
-MAX_LEAVES = 28  # 2^28 clusters: 8 GB, days
+MAX_LEAVES = 28  # 2^28 clusters, 1e13 splits: a night
 LOW_BITS = 6  # leaves in the low part of a mask, see the kernels
 LINEAR_LOW_BITS = 8  # the same for the multiply-add kernel
-BYTES_PER_CLUSTER = 40  # of the tables and what is needed to build them
+BYTES_PER_CLUSTER = 40  # of the tables and what is needed to build them, for two features
+BYTES_PER_FEATURE = 16  # for each further one
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,13 @@ class FullTrellis:
                 f"the potential has {potential.n_leaves} leaves, the trellis {self.n_leaves}"
             )
         available = available_memory()
-        if self.n_leaves > MAX_LEAVES or self.n_bytes > available:
+        everyone = ClusterList(np.ones((1, self.n_leaves), bool))
+        more = max(0, len(potential.features(everyone)) - 2)
+        needed = self.n_bytes + (more * BYTES_PER_FEATURE << self.n_leaves)
+        if self.n_leaves > MAX_LEAVES or needed > available:
             raise TooLargeError(
                 f"exact inference over {self.n_leaves} leaves needs about "
-                f"{show_bytes(self.n_bytes)} of memory, and {show_bytes(available)} are available "
+                f"{show_bytes(needed)} of memory, and {show_bytes(available)} are available "
                 f"(at most {MAX_LEAVES} leaves in any case); use fewer leaves, for instance one "
                 "per group of near-identical items"
             )
