@@ -21,6 +21,7 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/exact.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/posterior.py
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo
