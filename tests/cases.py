@@ -86,6 +86,7 @@ def subsets(n):
     return [leaves(mask, n) for mask in range(1, 1 << n)]
 
 
+@cache
 def leaves(mask, n):
     return frozenset(i for i in range(n) if int(mask) >> i & 1)
 
@@ -101,3 +102,9 @@ def near(value, expected, allowed):
 def all_near(values, expected, allowed):
     np.testing.assert_allclose(values, expected, rtol=0, atol=allowed)
     return True
+
+
+def in_sets(trees):
+    """A list of trees kept as masks, each as the oracle writes it."""
+    n = trees.potential.n_leaves
+    return [frozenset(leaves(mask, n) for mask in row) for row in trees.clusters.tolist()]

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hctrellis.logs import FORBIDDEN, LOG2E
 from hctrellis.sample import TreeList
 from hctrellis.tree import Tree, show_cluster
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
     from hctrellis.trellis.solution import FullSolution
-
-LOG2E = 1.4426950408889634
-FORBIDDEN = -1e290  # log2 weights below are forbidden
 
 
 # ---- the best trees ---------------------------------------------------------------------------

@@ -216,7 +216,8 @@ def _python(function: Any) -> Any:
 @cache
 def _sources() -> bytes:
     """The text of all kernel modules and the versions of what compiles them."""
-    texts = b"".join(path.read_bytes() for path in sorted(_FOLDER.glob("*.py")))
+    paths = [_FOLDER.parent / "logs.py", *sorted(_FOLDER.glob("*.py"))]
+    texts = b"".join(path.read_bytes() for path in paths)
     return texts + f"{numba.__version__} {np.__version__}".encode()
 
 

@@ -7,11 +7,9 @@ import math
 
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.simd import LANES, load, store, transpose
+from hctrellis.logs import NEVER
 
-NEVER = -1e300  # log2 weight of a forbidden tree: finite, so that sums and differences stay so
-FORBIDDEN = -1e290  # anything below is forbidden
 NEGLIGIBLE = 64.0  # log2 of the largest over the smallest sum that counts
-TIE = 1e-12  # log weights closer than this, relative to their size, are equal
 
 
 @jit

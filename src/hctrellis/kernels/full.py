@@ -27,7 +27,6 @@ import math
 
 import numpy as np
 
-from hctrellis.kernels.common import FORBIDDEN, NEVER, TIE
 from hctrellis.kernels.simd import (
     LANES,
     exp2,
@@ -38,6 +37,7 @@ from hctrellis.kernels.simd import (
     splat,
     store,
 )
+from hctrellis.logs import FORBIDDEN, NEVER, TIE
 
 
 @jit

@@ -8,10 +8,7 @@ import math
 import numpy as np
 
 from hctrellis.kernels.compile import jit
-
-LOG2E = 1.4426950408889634
-NEVER = -1e300
-FORBIDDEN = -1e290
+from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 
 @jit

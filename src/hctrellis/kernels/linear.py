@@ -20,18 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import (
-    FORBIDDEN,
-    NEVER,
-    bit_count,
-    load_tile,
-    load_values,
-    negligible_gap,
-    next_tile,
-)
+from hctrellis.kernels.common import bit_count, load_tile, load_values, negligible_gap, next_tile
 from hctrellis.kernels.simd import (
     LANES,
-    LOG2E,
     choose,
     exp2,
     highest,
@@ -43,6 +34,7 @@ from hctrellis.kernels.simd import (
     store,
     total,
 )
+from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 TILE = 8  # splits side by side
 RANGE = 800.0  # log2 of the largest over the smallest product that plain doubles are trusted with

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import FORBIDDEN, NEVER, bit_count, load_tile
+from hctrellis.kernels.common import bit_count, load_tile
 from hctrellis.kernels.simd import (
     LANES,
-    LOG2E,
     choose,
     exp2,
     gather,
@@ -33,6 +32,7 @@ from hctrellis.kernels.simd import (
     store,
     total,
 )
+from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 TILE = 16  # other children side by side
 TRUSTED = 600.0  # log2 of the largest scale at which what underflows is below 2^-300

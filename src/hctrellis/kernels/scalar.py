@@ -11,9 +11,7 @@ import math
 
 import numpy as np
 
-from hctrellis.kernels.common import FORBIDDEN
-
-LN2 = math.log(2.0)
+from hctrellis.logs import FORBIDDEN, LOG2E
 
 
 @jit
@@ -21,7 +19,7 @@ def node_log_weight(parent, node):
     """What a cluster adds as a parent."""
     if node.size == 0:
         return 0.0
-    return node[parent] * LN2 if node[parent] > FORBIDDEN else -np.inf
+    return node[parent] / LOG2E if node[parent] > FORBIDDEN else -np.inf
 
 
 @jit

@@ -29,9 +29,9 @@ from numba.extending import (
     type_callable,
 )
 
+from hctrellis.logs import LOG2E
+
 LANES = 4
-LOG2E = 1.4426950408889634
-LN2 = 0.6931471805599453
 
 _SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
 _LOWEST = -960.0  # below, 2^x is as good as 0; products with it stay clear of slow subnormals

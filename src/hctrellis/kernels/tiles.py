@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import (
-    FORBIDDEN,
-    NEVER,
-    bit_count,
-    load_tile,
-    load_values,
-    negligible_gap,
-    next_tile,
-)
+from hctrellis.kernels.common import bit_count, load_tile, load_values, negligible_gap, next_tile
 from hctrellis.kernels.simd import LANES, exp2, highest, load, maximum, splat, store, total
+from hctrellis.logs import FORBIDDEN, NEVER
 
 TILE = 16  # splits side by side
 FACTOR_RANGE = 200.0  # log2 of the largest over the smallest factor

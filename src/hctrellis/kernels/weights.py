@@ -20,8 +20,8 @@ import math
 
 import numpy as np
 
-from hctrellis.kernels.common import NEVER
-from hctrellis.kernels.simd import LANES, LOG2E, exp2, load, maximum, pack
+from hctrellis.kernels.simd import LANES, exp2, load, maximum, pack
+from hctrellis.logs import LOG2E, NEVER
 
 
 @jit

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import n_trees
+from hctrellis.logs import LOG2E, TIE
 from hctrellis.potentials.base import Potential
 from hctrellis.tree import Tree
 from hctrellis.trellis import levels
@@ -19,9 +20,6 @@ from hctrellis.trellis.terms import Terms
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
-
-TIE = 1e-12  # as in the kernels: log weights closer than this, relative to their size, are equal
-LOG2E = 1.4426950408889634
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.clusters import Lattice
+from hctrellis.logs import LOG2E, NEVER
 from hctrellis.potentials.base import Potential, Separable, extremes
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.tree import FloatArray
-
-NEVER = -1e300  # as in the kernels: log2 weight of what is forbidden
-LOG2E = 1.4426950408889634
 
 
 @dataclass(frozen=True)
