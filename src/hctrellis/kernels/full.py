@@ -54,7 +54,8 @@ def solve_cluster(parent, tables, params, distances):
         sub = (sub - 1) & others
         left = first | sub
         right = others ^ sub
-        x, factor = split_terms(left, right, parent, features, params, distances)
+        cross = cross_distance(left, right, distances) if CROSS else 0.0
+        x, factor = split_terms(left, right, parent, features, params, cross)
         w = weigh(x, best[left] + best[right])
         if w > reference:
             shrink = exp2(reference - w)
@@ -249,7 +250,7 @@ def solve_blocks(highs, low_bits, tables, cross_tables, params, root_params):
 
 
 @jit
-def best_split(parent, features, best, params, distances):
+def best_split(parent, features, best, params, low_bits, cross_tables):
     """The child with the lowest leaf of the best split of a cluster.
 
     Among splits whose log weights agree to TIE, relative to their size, the one in which that
@@ -263,7 +264,8 @@ def best_split(parent, features, best, params, distances):
         while sub != others:
             left = first | sub
             right = others ^ sub
-            x, factor = split_terms(left, right, parent, features, params, distances)
+            cross = cross_lookup(left, right, features, low_bits, cross_tables) if CROSS else 0.0
+            x, factor = split_terms(left, right, parent, features, params, cross)
             w = weigh(x, best[left] + best[right])
             if SCALED:
                 w += math.log2(factor)

@@ -41,7 +41,7 @@ VANISHING = 2.0**-200  # parents whose source is smaller are passed over
 
 
 @jit
-def root_splits(tables, params, distances, source_root, target):
+def root_splits(tables, params, low_bits, cross_tables, source_root, target):
     """The first term of every target: the sum over the splits of the root."""
     features, best, rest, node = tables
     root = best.size - 1
@@ -49,7 +49,8 @@ def root_splits(tables, params, distances, source_root, target):
     target[0] = target[root] = 0.0
     for left in range(1, (root + 1) // 2):
         right = root ^ left
-        x, factor = split_terms(left, right, root, features, params, distances)
+        cross = cross_lookup(left, right, features, low_bits, cross_tables) if CROSS else 0.0
+        x, factor = split_terms(left, right, root, features, params, cross)
         w = weigh(x, best[left] + best[right] + own - best[root])
         e = exp2(w) * factor * source_root if best[root] > FORBIDDEN else 0.0
         target[left] = e * rest[right]

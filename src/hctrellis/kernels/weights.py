@@ -50,12 +50,28 @@ def cross_lanes(lefts, rights, low, distances):
 
 
 @jit
-def split_terms(left, right, parent, features, params, distances):
+def cross_lookup(left, right, features, low_bits, cross_tables):
+    """The same from the tables of extreme distances between parts of clusters."""
+    _distances, near, low_cross = cross_tables
+    between = features[features.shape[0] - 1]
+    mask = (1 << low_bits) - 1
+    left_low, right_low = left & mask, right & mask
+    extreme = combine(
+        low_cross[left_low, right_low],
+        combine(between[(right ^ right_low) | left_low], between[(left ^ left_low) | right_low]),
+    )
+    for i in range(near.shape[0]):
+        if left >> (low_bits + i) & 1:
+            extreme = combine(extreme, near[i, right >> low_bits])
+    return extreme
+
+
+@jit
+def split_terms(left, right, parent, features, params, cross):
     """The x and factor of one split, whichever of its children are leaves."""
     l = take_row(features, left)
     r = take_row(features, right)
     p = take_row(features, parent)
-    cross = cross_distance(left, right, distances) if CROSS else 0.0
     if LEAF_APART and left & (left - 1) == 0:
         return leaf_one(l, r, p, params, cross)
     if LEAF_APART and right & (right - 1) == 0:
@@ -66,7 +82,8 @@ def split_terms(left, right, parent, features, params, distances):
 @jit
 def split_log_weight(left, right, parent, features, params, distances):
     """log psi of one split, less what depends on the parent alone."""
-    x, factor = split_terms(left, right, parent, features, params, distances)
+    cross = cross_distance(left, right, distances) if CROSS else 0.0
+    x, factor = split_terms(left, right, parent, features, params, cross)
     return x + math.log(factor) if SCALED else x
 
 

@@ -24,6 +24,7 @@ Progress = Callable[[int, int], None]
 """Called as progress(splits done, splits in all)."""
 
 CHUNK_SPLITS = 20_000_000  # of one call of a kernel: the time until Ctrl-C is heard
+GROUP = 4  # blocks that the kernels complete at a time
 
 
 def default_threads() -> int:
@@ -79,8 +80,9 @@ class Blocks:
         """The high parts with `level` leaves, cut into chunks with their numbers of splits."""
         highs = np.flatnonzero(Lattice(self.n_high).sizes == level)
         each = (3**self.low_bits * 2**level - 2 * 2**self.low_bits) // 2
-        size = max(4, min(CHUNK_SPLITS // max(1, each), -(-len(highs) // (4 * threads))))
-        size = -(-size // 4) * 4  # the kernels take four at a time
+        size = max(1, min(CHUNK_SPLITS // max(1, each), len(highs) // (4 * threads)))
+        if size >= GROUP:
+            size -= size % GROUP
         for i in range(0, len(highs), size):
             chunk = highs[i : i + size]
             yield chunk, each * len(chunk)

@@ -157,7 +157,10 @@ class CompiledSolution(FullSolution):
         terms = self.terms
         params = terms.root_params if parent == self.best.size - 1 else terms.params
         kernel = terms.kernel(*terms.upward)
-        return int(kernel.best_split(parent, terms.features, self.best, params, terms.distances))
+        left = kernel.best_split(
+            parent, terms.features, self.best, params, terms.low_bits, terms.cross
+        )
+        return int(left)
 
     def split_log_weights(self, parents: IntArray, lefts: IntArray) -> FloatArray:
         terms = self.terms
@@ -184,7 +187,7 @@ class CompiledSolution(FullSolution):
             source = np.zeros(self.best.size)
             np.divide(amounts, self.rest, out=source, where=self.rest > 0)
         at_root = (1.0 if amounts is None else float(amounts[-1])) / max(self.rest[-1], 1.0)
-        kernel.root_splits(tables, terms.root_params, terms.distances, at_root, target)
+        kernel.root_splits(tables, terms.root_params, terms.low_bits, terms.cross, at_root, target)
 
         def solve(highs: IntArray) -> int:
             kernel.solve_around(
