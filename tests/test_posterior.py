@@ -202,7 +202,7 @@ def test_marginals_are_computed_once(monkeypatch):
 
 # ---- conditions -------------------------------------------------------------------------------
 
-CONDITIONED = 1e-10  # the multiply-add kernel is less exact where clusters are forbidden
+CONDITIONED = 1e-12
 
 CONDITIONS = {
     "none": ([], []),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hctrellis.trellis.solution import FullSolution
 
 FLAT_TOLERANCE = 1e-9
+MAJORITY_MARGIN = 1e-9
 CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
 
 
@@ -64,6 +65,7 @@ class Posterior:
     potential: Potential
     trellis: FullTrellis
     _solution: FullSolution
+    _threads: int | None = None
 
     # ---- the distribution ---------------------------------------------------------------------
 
@@ -123,9 +125,11 @@ class Posterior:
     def kl_divergence(self, other: Posterior) -> float:
         """The Kullback-Leibler divergence D(self || other) in nats, over the same leaves."""
         self._check_possible()
+        if not isinstance(other, Posterior):
+            raise TypeError(f"expected a Posterior, got {type(other).__name__}")
         if other.labels != self.labels:
             raise ValueError("the two posteriors must be over the same leaves in the same order")
-        if not isinstance(other, Posterior) or other.log_partition == -math.inf:
+        if other.log_partition == -math.inf:
             return math.inf
         mean, _ = self._solution.log_weight_moments(other._solution)
         if math.isnan(mean):
@@ -165,9 +169,7 @@ class Posterior:
     def top_trees(self, k: int) -> RankedTrees:
         """The k most probable trees in order (fewer if there are fewer), with probabilities."""
         self._check_possible()
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k must be a whole number, at least 1; got {k!r}")
-        return rank(self._solution, self.map_log_weight, lambda probability: False, int(k))
+        return rank(self._solution, self.map_log_weight, as_count(k, "k"))
 
     def credible_set(self, mass: float = 0.95, limit: int = CREDIBLE_LIMIT) -> RankedTrees:
         """The smallest set of trees with at least the given posterior probability.
@@ -185,7 +187,7 @@ class Posterior:
             so_far += probability
             return so_far >= mass * (1 - 1e-12)
 
-        trees = rank(self._solution, self.map_log_weight, enough, limit)
+        trees = rank(self._solution, self.map_log_weight, as_count(limit, "limit"), enough)
         if not trees.complete:
             warnings.warn(
                 f"the {limit} most probable trees hold {so_far:.3g} of the probability, not "
@@ -219,6 +221,7 @@ class Posterior:
 
     def subtree_probability(self, tree: Tree) -> float:
         """The probability that a posterior tree contains exactly this tree over its leaves."""
+        self._check_possible()
         masks = [self._mask([tree.labels[i]]) for i in range(tree.n_leaves)]
         for left, right in tree.children:
             masks.append(masks[left] | masks[right])
@@ -251,7 +254,8 @@ class Posterior:
     def _given(self, constraint: Constraint) -> Posterior:
         self._check_possible()
         potential = self.potential + constraint
-        return Posterior(potential, self.trellis, self.trellis.solve(potential))
+        solution = self.trellis.solve(potential, self._threads)
+        return Posterior(potential, self.trellis, solution, self._threads)
 
     def _required(self, items: Iterable[Cluster | Tree]) -> list[int]:
         masks = []
@@ -318,11 +322,11 @@ class Posterior:
                 f"threshold must be from 0.5 to 1, got {threshold}; clusters of probability "
                 "above one half are always nested or disjoint, others need not be"
             )
-        table = self.cluster_probabilities(threshold)
+        # a margin for rounding: two clusters of one half each may cross
+        above = threshold + MAJORITY_MARGIN if threshold < 1 else 1 - MAJORITY_MARGIN
+        table = self.cluster_probabilities(above)
         support = {
-            int(mask): float(p)
-            for mask, p in zip(table.masks, table.probabilities, strict=True)
-            if p > threshold or threshold == 1
+            int(mask): float(p) for mask, p in zip(table.masks, table.probabilities, strict=True)
         }
         if self.n_leaves > 1:
             support[self._solution.root] = 1.0
@@ -334,7 +338,7 @@ class Posterior:
         It maximises the sum of the probabilities of its clusters over all trees of the trellis.
         """
         rewards = Rewards(self.labels, self._probabilities)
-        return self.trellis.solve(rewards).map_tree
+        return self.trellis.solve(rewards, self._threads).map_tree
 
     def support(self, tree: Tree) -> dict[frozenset[str], float]:
         """The probability of every cluster of a tree, as `Tree.to_newick(support=...)` takes it."""
@@ -422,7 +426,7 @@ def infer(
         raise TypeError(f"trellis must be a FullTrellis or None; got {trellis!r:.80}")
     trellis = trellis or FullTrellis(potential.n_leaves)
     solution = trellis.solve(potential, threads, _as_progress(progress))
-    post = Posterior(potential, trellis, solution)
+    post = Posterior(potential, trellis, solution, threads)
     _warn_if_flat(post)
     return post
 

@@ -52,19 +52,22 @@ class _Ranked(NamedTuple):
 
 
 def rank(
-    solution: FullSolution, best: float, until: Callable[[float], bool], limit: int
+    solution: FullSolution,
+    best: float,
+    limit: int,
+    enough: Callable[[float], bool] | None = None,
 ) -> RankedTrees:
-    """The best trees in order, as long as `until` (told each probability) says False.
+    """The best trees in order, up to a limit, or until `enough`, told each probability, says so.
 
     best is the log weight of the best tree.
     """
     n = solution.potential.n_leaves
     rows, losses = [], []
-    complete = False
+    complete = enough is None
     for tree in islice(best_first(solution), limit):
         rows.append(sorted(tree.splits, reverse=True))
         losses.append(tree.loss)
-        if until(math.exp(best - tree.loss - solution.log_partition)):
+        if enough and enough(math.exp(best - tree.loss - solution.log_partition)):
             complete = True
             break
     table = np.array(rows, np.int64).reshape(len(rows), n - 1, 2)

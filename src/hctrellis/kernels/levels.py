@@ -96,16 +96,19 @@ def moments(parents, lefts, probabilities, values, mean, variance):
     each = lefts.size // parents.size
     for p in range(parents.size):
         parent = parents[p]
-        first = 0.0
+        first = second = total = 0.0
         for k in range(p * each, (p + 1) * each):
             if probabilities[k] > 0.0:
                 left, right = lefts[k], parent ^ lefts[k]
+                total += probabilities[k]
                 first += probabilities[k] * (values[k] + mean[left] + mean[right])
-        second = 0.0
+        if total == 0.0:
+            continue
+        first /= total  # probabilities add up to 1 only up to rounding
         for k in range(p * each, (p + 1) * each):
             if probabilities[k] > 0.0:
                 left, right = lefts[k], parent ^ lefts[k]
                 gap = values[k] + mean[left] + mean[right] - first
                 second += probabilities[k] * (gap * gap + variance[left] + variance[right])
         mean[parent] = first
-        variance[parent] = second
+        variance[parent] = second / total

@@ -38,7 +38,7 @@ from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 TILE = 8  # splits side by side
 RANGE = 800.0  # log2 of the largest over the smallest product that plain doubles are trusted with
-STEEP = 1e6  # the largest slope
+STEEP = 1e6  # a rise beyond comes from forbidden clusters
 
 
 @jit
@@ -65,7 +65,7 @@ def slope_of(v, g, row, j, t):
     if GAINS:
         bottom = bottom + load(g, t) * LOG2E  # the empty row is one step behind
     rise = load(v, row * TILE + t) - bottom
-    return minimum(maximum(rise, -STEEP), STEEP) * (0.5 / j)
+    return choose(STEEP - maximum(rise, -rise), rise, 0.0) * (0.5 / j)
 
 
 @jit

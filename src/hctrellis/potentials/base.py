@@ -51,6 +51,8 @@ class Potential(ABC):
     labels: tuple[str, ...]
     beta: float = 1.0
     """Inverse temperature: the weight of a tree is exp(-beta energy)."""
+    has_energy: bool = True
+    """Whether the log weight is an energy; a constraint, which only forbids, has none."""
     distances: FloatArray | None = None
     """What the least or greatest distance between two clusters is taken of, if `code` asks."""
 
@@ -233,6 +235,8 @@ class SumPotential(Potential):
         self._parts = tuple(parts)
         named = [part.labels for part in parts if part.labels != default_labels(part.n_leaves)]
         self.labels = named[0] if named else parts[0].labels
+        betas = {part.beta for part in parts if part.has_energy}
+        self.beta = betas.pop() if len(betas) == 1 else 1.0
         for part in parts:
             if part.n_leaves != self.n_leaves:
                 raise ValueError(

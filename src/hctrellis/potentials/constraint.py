@@ -52,6 +52,8 @@ class Constraint(_ClusterPotential):
         Leaf i is bit i.
     """
 
+    has_energy = False
+
     def __init__(
         self, labels: Iterable[object], required: Iterable[int] = (), forbidden: Iterable[int] = ()
     ) -> None:

@@ -121,7 +121,7 @@ class FullSolution(ABC):
     def split_log_probability(self, parent: int, left: int) -> float:
         """The log probability of one split of a cluster, given the cluster."""
         right = parent ^ left
-        if 0.0 in (self.rest[left], self.rest[right]):
+        if 0.0 in (self.rest[left], self.rest[right], self.rest[parent]):
             return -math.inf
         x = float(self.split_log_weights(np.array([parent]), np.array([left]))[0])
         powers = self.best[left] + self.best[right] - self.best[parent]
