@@ -157,10 +157,8 @@ class CompiledSolution(FullSolution):
         terms = self.terms
         params = terms.root_params if parent == self.best.size - 1 else terms.params
         kernel = terms.kernel(*terms.upward)
-        left = kernel.best_split(
-            parent, terms.features, self.best, params, terms.low_bits, terms.cross
-        )
-        return int(left)
+        tables = (terms.features, self.best, self.rest, terms.node)
+        return int(kernel.best_split(parent, tables, params, terms.low_bits, terms.cross))
 
     def split_log_weights(self, parents: IntArray, lefts: IntArray) -> FloatArray:
         terms = self.terms
