@@ -60,11 +60,13 @@ def marginals() -> tuple[list[Row], list[Row]]:
 
 
 MEMORY_PROGRAM = """
-import resource, sys, warnings
+import sys
 sys.path.insert(0, {folder!r})
 from exact import MODELS
 import hctrellis as hct
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def peak():  # of this process alone, which ru_maxrss is not
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 model = MODELS[{name!r}]
 hct.infer(model({warm})).cluster_probability([0])
 post = hct.infer(model({size}))

@@ -64,7 +64,7 @@ def rank(
     n = solution.potential.n_leaves
     rows, losses = [], []
     complete = enough is None
-    for tree in islice(best_first(solution), limit):
+    for tree in islice(best_first(solution, limit), limit):
         rows.append(sorted(tree.splits, reverse=True))
         losses.append(tree.loss)
         if enough and enough(math.exp(best - tree.loss - solution.log_partition)):
@@ -82,15 +82,15 @@ def rank(
     )
 
 
-def best_first(solution: FullSolution) -> Iterator[_Ranked]:
-    """All trees of non-zero weight, the best first, each as it is asked for.
+def best_first(solution: FullSolution, limit: int) -> Iterator[_Ranked]:
+    """The trees of non-zero weight, the best first, each as it is asked for, up to a limit.
 
     A tree is the list of choices made at its clusters, root first: how far down the list of
     splits, best first, each choice is. Every tree but the best differs from an earlier one by one
     step down at its last choice that is not the best; the tree handed out is replaced in the
     queue by those that take one more step at that choice or a first step at a later one.
     """
-    choices = _Choices(solution)
+    choices = _Choices(solution, limit)
     order = count()
     queue: list[tuple[float, int, tuple[int, ...]]] = [(0.0, next(order), ())]
     while queue:
@@ -102,30 +102,40 @@ def best_first(solution: FullSolution) -> Iterator[_Ranked]:
             now = ranks[k] if k < len(ranks) else 0
             losses = choices.losses(splits[k][0])
             if now + 1 < len(losses):
-                more = float(losses[now + 1] - losses[now])
+                more = losses[now + 1] - losses[now]
                 step = (*ranks[:k], *[0] * (k - len(ranks)), now + 1)
                 heapq.heappush(queue, (loss + more, next(order), step))
 
 
 class _Choices:
-    """The splits of clusters, best first; listed when a cluster is first met."""
+    """The splits of clusters, best first; listed when a cluster is first met.
 
-    def __init__(self, solution: FullSolution) -> None:
+    The best k trees take none but the best k splits of a cluster.
+    """
+
+    def __init__(self, solution: FullSolution, limit: int) -> None:
         self._solution = solution
-        self._listed: dict[int, tuple[IntArray, FloatArray]] = {}
+        self._limit = limit
+        self._listed: dict[int, tuple[list[int], list[float]]] = {}
 
-    def _list(self, parent: int) -> tuple[IntArray, FloatArray]:
+    def _list(self, parent: int) -> tuple[list[int], list[float]]:
         if parent not in self._listed:
             solution = self._solution
             lefts, weights = solution.splits(np.array([parent]))
             total = weights * LOG2E + solution.best[lefts] + solution.best[parent ^ lefts]
-            order = np.argsort(-total, kind="stable")
-            order = order[total[order] > FORBIDDEN]
+            kept = np.flatnonzero(total >= self._cut(total))
+            order = kept[np.argsort(-total[kept], kind="stable")]
             ranked = total[order]
-            self._listed[parent] = lefts[order], (ranked[0] - ranked) / LOG2E
+            losses = (ranked[0] - ranked) / LOG2E
+            self._listed[parent] = lefts[order].tolist(), losses.tolist()
         return self._listed[parent]
 
-    def losses(self, parent: int) -> FloatArray:
+    def _cut(self, total: FloatArray) -> float:
+        """The log weight of the last split that may be taken."""
+        k = len(total) - self._limit
+        return max(FORBIDDEN, float(np.partition(total, k)[k]) if k > 0 else FORBIDDEN)
+
+    def losses(self, parent: int) -> list[float]:
         """How far the log weight of each split is below that of the best."""
         return self._list(parent)[1]
 
@@ -138,7 +148,7 @@ class _Choices:
             if parent & (parent - 1) == 0:
                 continue
             k = len(splits)
-            left = int(self._list(parent)[0][ranks[k] if k < len(ranks) else 0])
+            left = self._list(parent)[0][ranks[k] if k < len(ranks) else 0]
             splits.append((parent, left))
             open_clusters += [parent ^ left, left]
         return splits
