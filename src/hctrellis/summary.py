@@ -16,7 +16,7 @@ from hctrellis.sample import TreeList
 from hctrellis.tree import Tree, show_cluster
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.tree import FloatArray
     from hctrellis.trellis.solution import FullSolution
 
 
