@@ -685,3 +685,11 @@ def test_mistakes_are_named(mistake):
     with pytest.raises(ValueError, match=message) as error:
         ask(post)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", gallery.built_in(9))
+def test_downward_kernels_of_every_model(name):
+    potential = gallery.built_in(9)[name]
+    levels = _solve_levels(potential, _silent).probabilities
+    compiled = quiet(hct.infer, potential)._solution.probabilities
+    np.testing.assert_allclose(compiled[1:], levels[1:], rtol=0, atol=1e-12)
