@@ -199,11 +199,12 @@ def correlation(name, affinity, beta=1.0, ordered=False, **options):
     return Problem(name, len(affinity), make, psi, **options)
 
 
-def ginkgo(name, jet, lam, t_cut, lam_root=None, **options):
+def ginkgo(name, jet, lam, t_cut, lam_root=None, non_stop=False, **options):
     def make():
-        return hct.Ginkgo(jet, lam, t_cut, lam_root)
+        return hct.Ginkgo(jet, lam, t_cut, lam_root, non_stop=non_stop)
 
-    return Problem(name, len(jet), make, naive.ginkgo(jet, lam, t_cut, lam_root), **options)
+    psi = naive.ginkgo(jet, lam, t_cut, lam_root, non_stop)
+    return Problem(name, len(jet), make, psi, **options)
 
 
 def jet_mass(name, jet, lam, **options):
@@ -251,6 +252,8 @@ def _models(n, seed):
     yield correlation("correlation, ordered", w, 0.7, ordered=True)
     yield ginkgo("ginkgo", jet, 1.5, 0.01)
     yield ginkgo("ginkgo, root rate", heavy, 1.5, 0.5, lam_root=3.0)
+    yield ginkgo("ginkgo, non-stop", jet, 1.5, 0.5, non_stop=True)
+    yield ginkgo("ginkgo, non-stop, root rate", heavy, 1.5, 2.0, lam_root=3.0, non_stop=True)
     yield jet_mass("jet mass", heavy, 2.0)
     yield jet_mass("jet mass, massless", jet, 0.8)
     yield beta_splitting("yule", n, 0.0)
@@ -276,6 +279,8 @@ def _forbidden():
     yield ginkgo("ginkgo, all forbidden", momenta(6, 5), 1.5, 1e9)
     yield always("numpy, all forbidden", -math.inf, 5)
     yield ginkgo("ginkgo, pair at the threshold", COLLINEAR[1:], 1.5, 8.0)
+    yield ginkgo("ginkgo, non-stop, pair at the threshold", COLLINEAR[1:], 1.5, 8.0, non_stop=True)
+    yield ginkgo("ginkgo, non-stop, some forbidden", momenta(7, 3), 1.5, 20.0, non_stop=True)
     yield jet_mass("jet mass, collinear pair", COLLINEAR, 1.5)
     yield added(
         "forbidden twice",

@@ -208,7 +208,7 @@ def squared_mass(momenta, cluster):
     return max(0.0, float(sums[0] ** 2 - sums[1] ** 2 - sums[2] ** 2 - sums[3] ** 2))
 
 
-def ginkgo(momenta, lam, t_cut, lam_root=None):
+def ginkgo(momenta, lam, t_cut, lam_root=None, non_stop=False):
     root = frozenset(range(len(momenta)))
 
     @cache
@@ -218,13 +218,20 @@ def ginkgo(momenta, lam, t_cut, lam_root=None):
     def g(t, T, rate):
         norm = -math.log(-math.expm1(-rate))
         if t > 0:
-            return norm + math.log(rate) - math.log(T) - rate * t / T
-        return norm + math.log(-math.expm1(-rate * t_cut / T) if T > 0 else 1.0)
+            return norm + math.log(rate) - math.log(T) - rate * t / T + goes_on(T, rate)
+        stops_at = min(T, t_cut) if non_stop else t_cut
+        return norm + math.log(-math.expm1(-rate * stops_at / T) if T > 0 else 1.0)
+
+    def goes_on(T, rate):
+        if not non_stop:
+            return 0.0
+        survival = 1 - math.expm1(-rate * t_cut / T) / math.expm1(-rate)
+        return math.log(survival) if survival > 0 else -math.inf
 
     def psi(left, right):
         rate = lam if lam_root is None or left | right != root else lam_root
         parent = mass(left | right)
-        if parent < t_cut:
+        if parent < t_cut or (non_stop and parent == t_cut):
             return -math.inf
         first, second = max(mass(left), mass(right)), min(mass(left), mass(right))
         rest = (math.sqrt(parent) - math.sqrt(first)) ** 2

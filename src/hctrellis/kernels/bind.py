@@ -33,7 +33,7 @@ from hctrellis.kernels import simd
 from hctrellis.kernels.compile import jit_as
 
 _FOLDER = Path(__file__).parent
-_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one")
+_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row")
 _STABLE_MODULES = ("math", "numpy", "numba", "hctrellis.kernels.simd")
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
@@ -52,8 +52,14 @@ class SplitCode:
         (``users=True``): ``pair(left, right, parent) -> log weight``, of floats.
     leaf : callable, optional
         The same where the left child is a single leaf, if that needs another formula.
-    n_features, n_params : int
-        Lengths of the rows and of `params`.
+    describe : callable
+        ``describe(size, sums, params) -> (row, own)``: the features of a cluster from the number of
+        its leaves and its sums (see `potentials.base.Sums`), and what it adds to log psi as a
+        parent. Not for a user's function whose features are not sums.
+    n_features, n_sums, n_params : int
+        Lengths of the rows, of the sums and of `params`.
+    has_own : bool
+        Whether `own` is anything but 0.
     scaled : bool
         Whether `factor` is anything but 1.
     cross : callable, optional
@@ -69,14 +75,22 @@ class SplitCode:
     """
 
     pair: Callable[..., Any]
+    describe: Callable[..., Any]
     n_features: int
+    n_sums: int = 0
     n_params: int = 0
+    has_own: bool = False
     leaf: Callable[..., Any] | None = None
     scaled: bool = False
     cross: Callable[..., Any] | None = None
     uses_parent: bool = True
     gains: bool = False
     users: bool = False
+
+
+def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
+    """The `describe` of a function whose features are the sums themselves."""
+    return sums, 0.0
 
 
 def bind(chain: Sequence[str], codes: Sequence[SplitCode]) -> types.ModuleType:
@@ -110,6 +124,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _compiled(code.pair)
         scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
+        scope[f"describe{i}"] = _compiled(code.describe)
     exec(compile(text, "<split functions>", "exec"), scope)
     crosses = [code.cross for code in codes if code.cross is not None]
     bound: dict[str, Any] = {name: numba.njit(scope[name]) for name in (*_FUNCTIONS, *_ROWS)}
@@ -157,7 +172,22 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
     ]
     for name in ("pair", "leaf"):
         lines += _combined(name, "", codes) + _combined(name, "_one", codes)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_described(codes)]) + "\n"
+
+
+def _described(codes: Sequence[SplitCode]) -> list[str]:
+    """The text of a function that describes a cluster for all codes."""
+    lines = ["def describe(size, sums, params):"]
+    row: list[str] = []
+    start = param = 0
+    for i, code in enumerate(codes):
+        sums, params = _slice("sums", start, code.n_sums), _slice("params", param, code.n_params)
+        lines.append(f"    r{i}, o{i} = describe{i}(size, {sums}, {params})")
+        row += [f"r{i}[{f}]" for f in range(code.n_features)]
+        start += code.n_sums
+        param += code.n_params
+    own = " + ".join(f"o{i}" for i, code in enumerate(codes) if code.has_own) or "0.0"
+    return [*lines, f"    return {_tuple(row)}, {own}"]
 
 
 def _combined(name: str, suffix: str, codes: Sequence[SplitCode]) -> list[str]:
@@ -227,8 +257,9 @@ def _fingerprint(text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
     digest.update(text.encode())
     try:
         for code in codes:
-            digest.update(repr((code.n_params, code.scaled, code.leaf is None)).encode())
-            for function in (code.pair, code.leaf, code.cross):
+            flags = (code.n_params, code.scaled, code.leaf is None, code.has_own)
+            digest.update(repr(flags).encode())
+            for function in (code.pair, code.leaf, code.cross, code.describe):
                 digest.update(_describe(function, set()).encode())
     except _OpaqueError:
         return uuid.uuid4().hex[:16], False

@@ -5,10 +5,68 @@ Each is written once, in arithmetic that compiled vectors, compiled floats and N
 
 from __future__ import annotations
 
+import numpy as np
+from numba.extending import register_jitable
+
 from hctrellis.kernels.bind import SplitCode
 from hctrellis.kernels.simd import choose, expm1, maximum, minimum, sqrt
 
 _TINY = 1e-75  # keeps a square from vanishing
+_NEVER = -np.inf
+
+
+def _size_and_sum(size, sums, params):
+    return (sums[0], size), 0.0
+
+
+def _two_sums(size, sums, params):
+    return (sums[0], sums[1]), 0.0
+
+
+def _no_sums(size, sums, params):
+    return (), 0.0
+
+
+def _sum_and_inverse_size(size, sums, params):
+    return (sums[0], 1.0 / maximum(size, 1.0)), 0.0
+
+
+def _squares(size, sums, params):
+    """The sum of squares about the centroid."""
+    return (sums[0] / maximum(size, 1.0),), 0.0
+
+
+def _squares_and_inverse_size(size, sums, params):
+    inverse = 1.0 / maximum(size, 1.0)
+    return (sums[0] * inverse, inverse), 0.0
+
+
+def _jet_mass_row(size, sums, params):
+    """A cluster without mass cannot split."""
+    t = maximum(sums[0], 0.0)
+    return (t,), choose(t, params[1] - 2.0 * np.log(maximum(t, _TINY)), _NEVER)
+
+
+@register_jitable
+def _ginkgo_row(size, sums, params):
+    """A leaf has no mass; a cluster below t_cut cannot split."""
+    t = maximum(sums[0], 0.0)
+    own = params[2] - np.log(maximum(t, _TINY))
+    return (choose(size - 1.5, sqrt(t), 0.0),), choose(params[1] - t, _NEVER, own)
+
+
+def _non_stop_row(size, sums, params):
+    """The same, with the probability not to stop at once; t = t_cut cannot split either."""
+    (mass,), own = _ginkgo_row(size, sums, params)
+    go_on = _go_on(params[1] / maximum(sums[0], _TINY), params)
+    return (mass, go_on), choose(sums[0] - params[1], own, _NEVER)
+
+
+@register_jitable
+def _go_on(ratio, params):
+    """1 - F for ratio = t_cut / T."""
+    lam = params[0]
+    return maximum(1.0 - expm1(maximum(-lam * ratio, -700.0)) / expm1(-lam), 0.0)
 
 
 def _gains(left, right, parent, params, cross):
@@ -58,6 +116,7 @@ def _jet_mass(left, right, parent, params, cross):
     return (left[0] + right[0]) * (-params[0] / maximum(parent[0], _TINY)), 1.0
 
 
+@register_jitable
 def _ginkgo(left, right, parent, params, cross):
     """Feature sqrt(t): the heavier child decays first, the other from what is left."""
     first = maximum(left[0], right[0])
@@ -70,7 +129,7 @@ def _ginkgo(left, right, parent, params, cross):
 
 def _ginkgo_leaf(left, right, parent, params, cross):
     """The left child is a leaf (t = 0): the probability to stop at t_cut instead of a density."""
-    lam, t_cut = params
+    lam, t_cut, _constant = params
     gap = maximum(parent[0] - right[0], _TINY)
     stop = -expm1(maximum(-lam * t_cut / (gap * gap), -700.0)) / lam
     square = maximum(parent[0] * parent[0], _TINY)
@@ -78,14 +137,49 @@ def _ginkgo_leaf(left, right, parent, params, cross):
     return -(right[0] * right[0] * rate), stop * choose(right[0], 1.0, stop * square)
 
 
-GAINS = SplitCode(_gains, n_features=2, uses_parent=False, gains=True)
-SIZES = SplitCode(_sizes, n_features=2)
-DASGUPTA = SplitCode(_dasgupta, n_features=2, n_params=1)
-CORRELATION = SplitCode(_correlation, n_features=2, n_params=1)
-AVERAGE = SplitCode(_average, n_features=2, n_params=1)
-WARD = SplitCode(_ward, n_features=1, n_params=1)
-CENTROID = SplitCode(_centroid, n_features=2, n_params=1)
-SINGLE = SplitCode(_extreme, n_features=0, n_params=1, cross=minimum)
-COMPLETE = SplitCode(_extreme, n_features=0, n_params=1, cross=maximum)
-JET_MASS = SplitCode(_jet_mass, n_features=1, n_params=1)
-GINKGO = SplitCode(_ginkgo, n_features=1, n_params=2, leaf=_ginkgo_leaf, scaled=True)
+def _non_stop(left, right, parent, params, cross):
+    """Features sqrt(t), probability not to stop at once: both children go on to split."""
+    x, factor = _ginkgo(left, right, parent, params, cross)
+    return x, factor * parent[1] * _go_on(params[1] * factor, params)
+
+
+def _non_stop_leaf(left, right, parent, params, cross):
+    """The left child is a leaf: it stops below t_cut, or below what is left if that is less."""
+    lam, t_cut, _constant = params
+    gap = maximum(parent[0] - right[0], _TINY)
+    stop = -expm1(maximum(-lam * minimum(t_cut / (gap * gap), 1.0), -700.0)) / lam
+    square = maximum(parent[0] * parent[0], _TINY)
+    rate = lam / square
+    return -(right[0] * right[0] * rate), stop * choose(right[0], parent[1], stop * square)
+
+
+GAINS = SplitCode(_gains, _size_and_sum, n_features=2, n_sums=1, uses_parent=False, gains=True)
+SIZES = SplitCode(_sizes, _two_sums, n_features=2, n_sums=2)
+DASGUPTA = SplitCode(_dasgupta, _size_and_sum, n_features=2, n_sums=1, n_params=1)
+CORRELATION = SplitCode(_correlation, _two_sums, n_features=2, n_sums=2, n_params=1)
+AVERAGE = SplitCode(_average, _sum_and_inverse_size, n_features=2, n_sums=1, n_params=1)
+WARD = SplitCode(_ward, _squares, n_features=1, n_sums=1, n_params=1)
+CENTROID = SplitCode(_centroid, _squares_and_inverse_size, n_features=2, n_sums=1, n_params=1)
+SINGLE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=minimum)
+COMPLETE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=maximum)
+JET_MASS = SplitCode(_jet_mass, _jet_mass_row, n_features=1, n_sums=1, n_params=2, has_own=True)
+GINKGO = SplitCode(
+    _ginkgo,
+    _ginkgo_row,
+    n_features=1,
+    n_sums=1,
+    n_params=3,
+    leaf=_ginkgo_leaf,
+    scaled=True,
+    has_own=True,
+)
+GINKGO_NON_STOP = SplitCode(
+    _non_stop,
+    _non_stop_row,
+    n_features=2,
+    n_sums=1,
+    n_params=3,
+    leaf=_non_stop_leaf,
+    scaled=True,
+    has_own=True,
+)

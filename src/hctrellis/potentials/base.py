@@ -3,10 +3,11 @@
 A potential is bound to n labelled leaves. It weighs a split of a cluster P into L and R by
 psi(L, R) > 0 (or 0: forbidden), and a tree by the product over its splits. A model states
 
-- `features`: one row of numbers per cluster, for any collection of clusters;
-- `code`: log psi as a function of the feature rows of L, R and P, in a text that compiled kernels
-  and NumPy share (a `SplitCode`), with its parameters from `params`;
-- `own`: a term of log psi that depends on the parent alone;
+- `sums`: what describes a cluster: sums over its leaves, over its pairs of leaves, or numbers that
+  depend on its size;
+- `code`: how the features of a cluster follow from its sums, and log psi from the features of L, R
+  and P, in a text that compiled kernels and NumPy share (a `SplitCode`), with its parameters from
+  `params`; a term of log psi that depends on the parent alone (`own`) comes with the features;
 - `separable`: if the log weight of a tree is a sum of one term per cluster (and gains that grow
   with the sibling's size), those terms; a faster kernel then serves it.
 
@@ -31,6 +32,35 @@ if TYPE_CHECKING:
 
 Rows = Sequence["FloatArray"]
 """The features of many clusters: one array per feature."""
+
+_CHUNK = 1 << 15  # clusters described at a time
+
+
+class Sums(NamedTuple):
+    """What a potential sums over the leaves of a cluster.
+
+    Attributes
+    ----------
+    leaves : list of arrays, shape (n,)
+        A value per leaf, summed over leaves.
+    pairs : list of arrays, shape (n, n)
+        Symmetric; summed over pairs of leaves, and the diagonal over leaves.
+    by_size : list of arrays, shape (n + 1,)
+        A number for each number of leaves.
+    """
+
+    leaves: Sequence[FloatArray] = ()
+    pairs: Sequence[FloatArray] = ()
+    by_size: Sequence[FloatArray] = ()
+
+    def of(self, clusters: Clusters) -> list[FloatArray]:
+        """One array per sum, each with one number per cluster."""
+        sizes = clusters.sizes.astype(int) if self.by_size else np.empty(0, int)
+        return [
+            *(clusters.leaf_sums(values) for values in self.leaves),
+            *(clusters.pair_sums(matrix) for matrix in self.pairs),
+            *(table[sizes] for table in self.by_size),
+        ]
 
 
 class Separable(NamedTuple):
@@ -59,8 +89,8 @@ class Potential(ABC):
     # ---- the contract -------------------------------------------------------------------------
 
     @abstractmethod
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        """One array per feature, each with one number per cluster."""
+    def sums(self) -> Sums | None:
+        """What describes a cluster; None if `features` says it in another way."""
 
     @abstractmethod
     def code(self) -> SplitCode | None:
@@ -69,10 +99,6 @@ class Potential(ABC):
     def params(self, root: bool = False) -> tuple[float, ...]:
         """The parameters of `code`, for the split at the root or for all others."""
         return (self.beta,)
-
-    def own(self, clusters: Clusters) -> FloatArray | None:
-        """The part of log psi that depends on the parent alone; -inf forbids the parent."""
-        return None
 
     def separable(self, clusters: Clusters) -> Separable | None:
         """The log weight of trees as a sum over clusters, if it is one."""
@@ -89,6 +115,37 @@ class Potential(ABC):
     def parts(self) -> tuple[Potential, ...]:
         """The potentials of which this one is the sum."""
         return (self,)
+
+    def features(self, clusters: Clusters) -> list[FloatArray]:
+        """One array per feature, each with one number per cluster."""
+        return self._describe_clusters(clusters)[:-1]
+
+    def own(self, clusters: Clusters) -> FloatArray | None:
+        """The part of log psi that depends on the parent alone; -inf forbids the parent."""
+        code = self.code()
+        return self._describe_clusters(clusters)[-1] if code is not None and code.has_own else None
+
+    def _describe_clusters(self, clusters: Clusters) -> list[FloatArray]:
+        """The features of each cluster, and what it adds as a parent; some thousand at a time."""
+        code, sums = self.code(), self.sums()
+        assert code is not None and sums is not None
+        found, sizes = sums.of(clusters), clusters.sizes
+        table = [np.empty(len(clusters)) for _ in range(code.n_features + 1)]
+        for start in range(0, len(clusters), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            self._describe_rows(code, table, [row[rows] for row in found], sizes[rows], start)
+        return table
+
+    def _describe_rows(
+        self, code: SplitCode, table: Rows, sums: Rows, sizes: FloatArray, start: int
+    ) -> None:
+        root = sizes == self.n_leaves
+        for is_root in (False, True):
+            if not is_root or root.any():
+                row, own = code.describe(sizes, sums, self.params(is_root))
+                for target, values in zip(table, (*row, own), strict=True):
+                    part = target[start : start + len(sizes)]
+                    np.copyto(part, values, where=root if is_root else True)
 
     def evaluate(
         self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
@@ -251,6 +308,9 @@ class SumPotential(Potential):
     @property
     def parts(self) -> tuple[Potential, ...]:
         return self._parts
+
+    def sums(self) -> Sums | None:
+        return None
 
     def features(self, clusters: Clusters) -> list[FloatArray]:
         return [row for part in self.parts for row in part.features(clusters)]

@@ -24,6 +24,9 @@ class _ClusterPotential(Potential):
     def weights(self, clusters: Clusters) -> FloatArray:
         """The log weight of each cluster."""
 
+    def sums(self) -> None:
+        return None
+
     def features(self, clusters: Clusters) -> list[FloatArray]:
         return [self.weights(clusters), np.zeros(len(clusters))]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential, Separable
+from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class CorrelationClustering(Potential):
     def _negative(self) -> FloatArray:
         return np.maximum(-self.affinity, 0.0) * (2.0 if self.ordered_pairs else 1.0)
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        return [clusters.pair_sums(self._positive), clusters.pair_sums(self._negative)]
+    def sums(self) -> Sums:
+        return Sums(pairs=[self._positive, self._negative])
 
     def code(self) -> SplitCode:
         from hctrellis.kernels.splits import CORRELATION

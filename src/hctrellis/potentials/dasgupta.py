@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential, Separable
+from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
 
 
 class Dasgupta(Potential):
@@ -56,8 +55,8 @@ class Dasgupta(Potential):
         self.labels = as_labels(labels, len(self.similarity))
         self.beta = as_positive(beta, "beta", zero=True)
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        return [clusters.pair_sums(self.similarity), clusters.sizes]
+    def sums(self) -> Sums:
+        return Sums(pairs=[self.similarity])
 
     def code(self) -> SplitCode:
         from hctrellis.kernels.splits import DASGUPTA

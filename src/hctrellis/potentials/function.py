@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, ClusterList, Clusters
-from hctrellis.potentials.base import Potential, Rows
+from hctrellis.potentials.base import Potential, Rows, Sums
 from hctrellis.potentials.checks import as_count, as_finite, as_labels
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class FunctionPotential(Potential):
         if not callable(function):
             raise TypeError(f"function must be callable; got {type(function).__name__}")
         self.function = function
-        self._features = features if callable(features) else _summed(features)
+        self._features: Any = features
+        self._sums = None if callable(features) else _summed(features)
         names = None if labels is None else tuple(labels)
         n = _n_leaves(features, n_leaves, names)
         self.labels = as_labels(names, n)
@@ -74,15 +75,24 @@ class FunctionPotential(Potential):
         self._n_features = len(self.features(ClusterList(np.ones((1, n), bool))))
         self._try_out()
 
+    def sums(self) -> Sums | None:
+        return self._sums
+
     def features(self, clusters: Clusters) -> list[FloatArray]:
-        return _as_rows(self._features(clusters), len(clusters))
+        given = self._sums.of(clusters) if self._sums else self._features(clusters)
+        return _as_rows(given, len(clusters))
+
+    def own(self, clusters: Clusters) -> None:
+        return None
 
     def code(self) -> SplitCode | None:
         if not self._compiled:
             return None
-        from hctrellis.kernels.bind import SplitCode
+        from hctrellis.kernels.bind import SplitCode, same
 
-        return SplitCode(self.function, n_features=self._n_features, users=True)
+        return SplitCode(
+            self.function, same, n_features=self._n_features, n_sums=self._n_features, users=True
+        )
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()
@@ -139,14 +149,13 @@ def _n_leaves(features: Any, n_leaves: int | None, labels: Sequence[object] | No
     return known[0]
 
 
-def _summed(values: npt.ArrayLike) -> Callable[[Clusters], list[FloatArray]]:
+def _summed(values: npt.ArrayLike) -> Sums:
     array = as_finite(values, "features")
     if array.ndim not in (1, 2) or len(array) == 0:
         raise ValueError(
             f"features must be a function, or an array with a row per leaf; got shape {array.shape}"
         )
-    columns = np.atleast_2d(array.T)
-    return lambda clusters: [clusters.leaf_sums(column) for column in columns]
+    return Sums(leaves=list(np.atleast_2d(array.T)))
 
 
 def _as_rows(given: Any, n_clusters: int) -> list[FloatArray]:

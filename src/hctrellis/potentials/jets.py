@@ -6,14 +6,14 @@ squared mass is t = E^2 - |p|^2, a sum over pairs of particles (twice their Mink
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential
+from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_finite, as_labels, as_positive
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ class _Jet(Potential):
         self.lam = as_positive(lam, "lam")
         self._products = _minkowski_products(self.momenta)
 
-    def squared_masses(self, clusters: Clusters) -> FloatArray:
-        """t = E^2 - |p|^2 of each cluster, never below 0."""
-        masses = clusters.pair_sums(self._products)
-        np.maximum(masses, 0.0, out=masses)
-        return masses
+    def sums(self) -> Sums:
+        """The squared mass t = E^2 - |p|^2."""
+        return Sums(pairs=[self._products])
 
 
 class Ginkgo(_Jet):
@@ -61,6 +59,11 @@ class Ginkgo(_Jet):
     lam_root : float, optional
         Decay rate of the first splitting, if it differs (decay of a heavy particle).
     labels : iterable of str, optional
+    non_stop : bool
+        The later variant of the model, in which a particle that splits also had to survive the
+        stopping rule: for t > t_cut the density is multiplied by 1 - F, with
+        F = (1 - e^(-lam t_cut / T))
+        / (1 - e^-lam); a leaf has min(T, t_cut) in place of t_cut; and t_P = t_cut does not split.
 
     References
     ----------
@@ -74,42 +77,31 @@ class Ginkgo(_Jet):
         t_cut: float,
         lam_root: float | None = None,
         labels: Iterable[object] | None = None,
+        non_stop: bool = False,
     ) -> None:
         super().__init__(momenta, lam, labels)
+        self.non_stop = bool(non_stop)
         self.t_cut = as_positive(t_cut, "t_cut")
         self.lam_root = self.lam if lam_root is None else as_positive(lam_root, "lam_root")
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        masses = self.squared_masses(clusters)
-        np.sqrt(masses, out=masses)
-        masses[clusters.sizes == 1] = 0.0
-        return [masses]
-
     def code(self) -> SplitCode:
-        from hctrellis.kernels.splits import GINKGO
+        from hctrellis.kernels.splits import GINKGO, GINKGO_NON_STOP
 
-        return GINKGO
+        return GINKGO_NON_STOP if self.non_stop else GINKGO
 
     def params(self, root: bool = False) -> tuple[float, ...]:
-        return (self.lam_root if root else self.lam, self.t_cut)
-
-    def own(self, clusters: Clusters) -> FloatArray:
-        masses = self.squared_masses(clusters)
-        with np.errstate(divide="ignore"):
-            terms = -np.log(masses)
-        terms += _ginkgo_constant(self.lam)
-        terms[clusters.sizes == self.n_leaves] += _ginkgo_constant(self.lam_root) - (
-            _ginkgo_constant(self.lam)
-        )
-        terms[masses < self.t_cut] = -np.inf
-        return terms
+        lam = self.lam_root if root else self.lam
+        return (lam, self.t_cut, 2 * _log_norm(lam) - math.log(4 * math.pi))
 
     def _describe(self) -> str:
-        return f", lam={self.lam:g}, t_cut={self.t_cut:g}"
+        root = "" if self.lam_root == self.lam else f", lam_root={self.lam_root:g}"
+        later = ", non_stop" if self.non_stop else ""
+        return f", lam={self.lam:g}, t_cut={self.t_cut:g}{root}{later}"
 
 
-def _ginkgo_constant(lam: float) -> float:
-    return float(2 * np.log(lam) - 2 * np.log(-np.expm1(-lam)) - np.log(4 * np.pi))
+def _log_norm(lam: float) -> float:
+    """log of lam / (1 - e^-lam)."""
+    return math.log(lam) - math.log(-math.expm1(-lam))
 
 
 class JetMass(_Jet):
@@ -132,24 +124,13 @@ class JetMass(_Jet):
     ) -> None:
         super().__init__(momenta, lam, labels)
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        return [self.squared_masses(clusters)]
-
     def code(self) -> SplitCode:
         from hctrellis.kernels.splits import JET_MASS
 
         return JET_MASS
 
     def params(self, root: bool = False) -> tuple[float, ...]:
-        return (self.lam,)
-
-    def own(self, clusters: Clusters) -> FloatArray:
-        masses = self.squared_masses(clusters)
-        forbidden = masses <= 0
-        masses[forbidden] = 1.0
-        terms = 2 * (np.log(self.lam) - np.log(-np.expm1(-self.lam)) - np.log(masses))
-        terms[forbidden] = -np.inf
-        return np.asarray(terms)
+        return (self.lam, 2 * _log_norm(self.lam))
 
     def _describe(self) -> str:
         return f", lam={self.lam:g}"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential
+from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_finite, as_labels, as_positive, as_symmetric
 
 if TYPE_CHECKING:
@@ -79,16 +78,11 @@ class Linkage(Potential):
                 "(use average, single or complete with other metrics)"
             )
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
+    def sums(self) -> Sums:
         assert self.distances is not None
         if self.method in ("single", "complete"):
-            return []
-        sizes = np.maximum(clusters.sizes, 1.0)
-        if self.method == "average":
-            return [clusters.pair_sums(self.distances), 1.0 / sizes]
-        squares = clusters.pair_sums(self.distances**2)
-        squares /= sizes
-        return [squares] if self.method == "ward" else [squares, 1.0 / sizes]
+            return Sums()
+        return Sums(pairs=[self.distances if self.method == "average" else self.distances**2])
 
     def code(self) -> SplitCode:
         from hctrellis.kernels import splits

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential, Separable
+from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_count, as_labels
 
 if TYPE_CHECKING:
@@ -70,9 +70,8 @@ class BetaSplitting(Potential):
             parent[m] = np.log(2) - logsumexp(planar) - gammaln(m + 1)
         return child, parent
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        sizes = clusters.sizes.astype(int)
-        return [self._child[sizes], self._parent[sizes]]
+    def sums(self) -> Sums:
+        return Sums(by_size=[self._child, self._parent])
 
     def code(self) -> SplitCode:
         from hctrellis.kernels.splits import SIZES
