@@ -12,7 +12,7 @@ import pytest
 import hctrellis as hct
 import naive
 from gallery import PROBLEMS, listing, posterior, quiet
-from hctrellis.trellis.full import _silent, _solve_levels
+from hctrellis.trellis.full import _solve_numpy, silent
 
 COMPILED = ("single", "dasgupta", "correlation", "ginkgo", "yule", "function, numba, forbidding")
 MOST_LEAVES = 6
@@ -24,7 +24,7 @@ class LevelTrellis(hct.FullTrellis):
     """The full trellis, solved level by level whatever the potential."""
 
     def solve(self, potential, threads=None, progress=None):
-        return _solve_levels(potential, progress or _silent)
+        return _solve_numpy(potential, progress or silent)
 
 
 @cache

@@ -34,7 +34,7 @@ from gallery import (
     value_and_size,
 )
 from hctrellis.clusters import n_splits
-from hctrellis.trellis.full import exact_count
+from hctrellis.trellis.solution import exact_count
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 PUBLISHED = 1e-9

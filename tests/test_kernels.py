@@ -329,8 +329,8 @@ def test_no_cache_folder_is_writable(package_copy, tmp_path):
     blocked = str(wall / "folder")
     code = """
 import hctrellis as hct
-from hctrellis.kernels import levels
-print(hct.infer(hct.BetaSplitting(2)).n_trees, type(levels.absorb._cache).__name__)
+from hctrellis.kernels import passes
+print(hct.infer(hct.BetaSplitting(2)).n_trees, type(passes.absorb._cache).__name__)
 """
     found = run_python(
         "-c",

@@ -43,7 +43,7 @@ from gallery import (
     quiet,
     similarities,
 )
-from hctrellis.trellis.full import _low_bits, _silent, _solve_levels
+from hctrellis.trellis.full import _low_bits, _solve_numpy, silent
 from hctrellis.trellis.solution import CompiledSolution
 from hctrellis.trellis.terms import assemble
 
@@ -515,7 +515,7 @@ def wrapped(solution):
 
 
 def by_levels(potential):
-    return wrapped(_solve_levels(potential, _silent))
+    return wrapped(_solve_numpy(potential, silent))
 
 
 def assert_same_passes(potential, fast):
@@ -552,7 +552,7 @@ def test_downward_kernel(model):
     """Tables by levels, then the compiled downward pass: the upward one is not compiled again."""
     for n in (7, 10):
         potential = OTHERS[model](n)
-        up, terms = _solve_levels(potential, _silent), assemble(potential, _low_bits)
+        up, terms = _solve_numpy(potential, silent), assemble(potential, _low_bits)
         fast = CompiledSolution(potential, up.best, up.rest, terms, threads=2)
         assert_same_passes(potential, wrapped(fast))
 
@@ -690,6 +690,6 @@ def test_mistakes_are_named(mistake):
 @pytest.mark.parametrize("name", gallery.built_in(9))
 def test_downward_kernels_of_every_model(name):
     potential = gallery.built_in(9)[name]
-    levels = _solve_levels(potential, _silent).probabilities
+    levels = _solve_numpy(potential, silent).probabilities
     compiled = quiet(hct.infer, potential)._solution.probabilities
     np.testing.assert_allclose(compiled[1:], levels[1:], rtol=0, atol=1e-12)

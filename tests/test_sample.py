@@ -224,7 +224,7 @@ def test_distinct_trees_that_share_a_key(monkeypatch):
     sample = posterior("dasgupta, 6 leaves").sample(300, rng=1)
     expected = len({tuple(row) for row in sample.clusters.tolist()})
     monkeypatch.setattr("hctrellis.sample._row_keys", lambda rows: np.zeros(len(rows), np.int64))
-    again = TreeSample(sample.potential, sample.clusters, sample.lefts)
+    again = TreeSample(sample.potential, sample.vertices, sample.clusters, sample.lefts)
     assert again.n_distinct == expected
     np.testing.assert_array_equal(again.counts()[1], sample.counts()[1])
     np.testing.assert_allclose(again.log_weights, sample.log_weights)

@@ -14,7 +14,7 @@ LABELS = tuple("abcde")
 def table(*rows, labels=LABELS):
     """A table of (probability, leaves)."""
     masks = [sum(1 << labels.index(name) for name in names) for _, names in rows]
-    return ClusterTable(labels, np.array(masks, np.int64), np.array([p for p, _ in rows], float))
+    return ClusterTable(labels, masks, np.array([p for p, _ in rows], float))
 
 
 @everywhere
@@ -23,7 +23,7 @@ def test_cluster_probabilities(kind, name):
     around = tolerance(name)
     for threshold in (0.0, 0.01, 0.3):
         found = post.cluster_probabilities(threshold)
-        masks = found.masks.tolist()
+        masks = found.masks
         assert len(set(masks)) == len(masks) == len(found)
         for mask, p in zip(masks, found.probabilities, strict=True):
             assert p > 0

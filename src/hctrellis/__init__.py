@@ -7,6 +7,7 @@ post.map_tree, post.map_log_probability, post.log_partition
 """
 
 from hctrellis._version import __version__
+from hctrellis.batch import BatchResult, infer_many
 from hctrellis.memory import TooLargeError
 from hctrellis.posterior import NoTreeError, Posterior, infer
 from hctrellis.potentials.base import Potential
@@ -20,6 +21,7 @@ from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
 
 __all__ = [
+    "BatchResult",
     "BetaSplitting",
     "CorrelationClustering",
     "Dasgupta",
@@ -35,4 +37,5 @@ __all__ = [
     "Tree",
     "__version__",
     "infer",
+    "infer_many",
 ]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, Tree
+    from hctrellis.tree import FloatArray, IntArray, Tree
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -45,6 +45,30 @@ class Clusters(Protocol):
         """The sum of a symmetric matrix over unordered pairs in each cluster, plus its diagonal."""
 
 
+class Vertices(Clusters, Protocol):
+    """The clusters of a trellis, which have numbers, children before parents, the root last."""
+
+    @property
+    def leaves(self) -> IntArray:
+        """The numbers of the single leaves, in order."""
+
+    @property
+    def root(self) -> int:
+        """The number of the cluster of all leaves."""
+
+    def single(self, numbers: IntArray) -> BoolArray:
+        """Whether clusters are single leaves."""
+
+    def find(self, mask: int) -> int:
+        """The number of a cluster, or -1 if it is not there."""
+
+    def masks(self, numbers: IntArray) -> list[int]:
+        """The masks of clusters."""
+
+    def rows(self, numbers: IntArray) -> BoolArray:
+        """Row k, column i: whether the cluster numbers[k] has leaf i."""
+
+
 class Lattice:
     """All subsets of n leaves, the empty one first: cluster k is the mask k.
 
@@ -66,8 +90,28 @@ class Lattice:
 
     @property
     def members(self) -> BoolArray:
-        masks = np.arange(len(self))[:, None]
-        return np.asarray((masks >> np.arange(self.n_leaves)) & 1, bool)
+        return self.rows(np.arange(len(self)))
+
+    @property
+    def leaves(self) -> IntArray:
+        return 1 << np.arange(self.n_leaves)
+
+    @property
+    def root(self) -> int:
+        return len(self) - 1
+
+    def single(self, numbers: IntArray) -> BoolArray:
+        return np.asarray(numbers & (numbers - 1) == 0)
+
+    def find(self, mask: int) -> int:
+        return mask
+
+    def masks(self, numbers: IntArray) -> list[int]:
+        found: list[int] = numbers.tolist()
+        return found
+
+    def rows(self, numbers: IntArray) -> BoolArray:
+        return np.asarray((numbers[:, None] >> np.arange(self.n_leaves)) & 1, bool)
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
         sums = np.zeros(len(self))

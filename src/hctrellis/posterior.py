@@ -23,7 +23,7 @@ from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray
-    from hctrellis.trellis.solution import FullSolution
+    from hctrellis.trellis.solution import Solution
 
 FLAT_TOLERANCE = 1e-9
 MAJORITY_MARGIN = 1e-9
@@ -64,7 +64,7 @@ class Posterior:
 
     potential: Potential
     trellis: FullTrellis
-    _solution: FullSolution
+    _solution: Solution
     _threads: int | None = None
 
     # ---- the distribution ---------------------------------------------------------------------
@@ -83,6 +83,11 @@ class Posterior:
     def log_partition(self) -> float:
         """log Z, the log of the sum of the weights of all trees; -inf if all are forbidden."""
         return self._solution.log_partition
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all trees are considered; if not, log Z and MAP are lower bounds."""
+        return isinstance(self.trellis, FullTrellis)
 
     @property
     def n_trees(self) -> int:
@@ -200,16 +205,17 @@ class Posterior:
 
     def cluster_probability(self, items: Cluster) -> float:
         """The probability that a tree has this cluster."""
-        return float(self._probabilities[self._mask(items)])
+        return self._probability(self._mask(items))
 
     def cluster_probabilities(self, min_probability: float = 0.01) -> ClusterTable:
         """All clusters (other than leaves and the root) of at least this probability, sorted."""
         p = self._probabilities
         kept = p >= max(min_probability, np.finfo(float).tiny)
-        kept[0] = kept[self._solution.root] = False
-        kept[1 << np.arange(self.n_leaves)] = False
-        masks = np.flatnonzero(kept)
-        return ClusterTable(self.labels, masks, p[masks])
+        kept[self._solution.root] = False
+        kept[self._solution.vertices.leaves] = False
+        clusters = np.flatnonzero(kept)
+        masks = self._solution.vertices.masks(clusters)
+        return ClusterTable(self.labels, masks, p[clusters], self.is_exact)
 
     def split_probability(self, left: Cluster, right: Cluster) -> float:
         """The probability that a tree has this split: the two clusters as siblings."""
@@ -217,20 +223,17 @@ class Posterior:
         if one & other:
             shared = show_cluster(one & other, self.labels)
             raise ValueError(f"the two sides of a split must be disjoint; both have {shared}")
-        return float(self._probabilities[one | other]) * math.exp(self._log_split(one | other, one))
+        return self._probability(one | other) * math.exp(self._log_split(one, other))
 
     def subtree_probability(self, tree: Tree) -> float:
         """The probability that a posterior tree contains exactly this tree over its leaves."""
         self._check_possible()
         masks = [self._mask([tree.labels[i]]) for i in range(tree.n_leaves)]
+        given = 0.0
         for left, right in tree.children:
+            given += self._log_split(masks[left], masks[right])
             masks.append(masks[left] | masks[right])
-        parents = masks[tree.n_leaves :]
-        if not parents:
-            return 1.0
-        lefts = [masks[left] for left in tree.children[:, 0]]
-        given = sum(self._log_split(p, l) for p, l in zip(parents, lefts, strict=True))
-        return float(self._probabilities[parents[-1]]) * math.exp(given)
+        return self._probability(masks[-1]) * math.exp(given)
 
     def probability(
         self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
@@ -276,7 +279,7 @@ class Posterior:
         if not isinstance(size, int | np.integer) or not 1 <= size <= n:
             raise ValueError(f"size must be a whole number from 1 to {n}; got {size!r}")
         p = self._probabilities
-        sizes = self._sizes
+        sizes = self._solution.vertices.sizes
         last = self._solution.around(p * (sizes > size))  # in the tree, its parent beyond size
         last[sizes > size] = 0.0
         if size == n:
@@ -285,21 +288,15 @@ class Posterior:
         grows[self._solution.root] = 0.0
         return Coclustering(self._pair_sums(last), n - self._pair_sums(grows))
 
-    @property
-    def _sizes(self) -> FloatArray:
-        from hctrellis.clusters import Lattice
-
-        return Lattice(self.n_leaves).sizes
-
     def _pair_sums(self, values: FloatArray) -> FloatArray:
         """The sum of a value over all clusters that hold both of two leaves; 1 on the diagonal."""
         n = self.n_leaves
         sums = np.zeros((n, n))
-        step = 1 << min(n, 16)
+        step = max(1, (1 << 20) // n)
         for start in range(0, len(values), step):
-            masks = np.arange(start, start + step)[:, None]
-            members = ((masks >> np.arange(n)) & 1).astype(float)
-            sums += members.T @ (members * values[start : start + step, None])
+            clusters = np.arange(start, min(start + step, len(values)))
+            members = self._solution.vertices.rows(clusters).astype(float)
+            sums += members.T @ (members * values[clusters, None])
         return sums
 
     # ---- samples and summaries ----------------------------------------------------------------
@@ -325,11 +322,9 @@ class Posterior:
         # a margin for rounding: two clusters of one half each may cross
         above = threshold + MAJORITY_MARGIN if threshold < 1 else 1 - MAJORITY_MARGIN
         table = self.cluster_probabilities(above)
-        support = {
-            int(mask): float(p) for mask, p in zip(table.masks, table.probabilities, strict=True)
-        }
+        support = dict(zip(table.masks, table.probabilities.tolist(), strict=True))
         if self.n_leaves > 1:
-            support[self._solution.root] = 1.0
+            support[(1 << self.n_leaves) - 1] = 1.0
         return ConsensusTree(self.labels, support)
 
     def expected_clusters_tree(self) -> Tree:
@@ -358,8 +353,14 @@ class Posterior:
     def _mask(self, items: Cluster) -> int:
         return cluster_mask(items, self._index_of, self.n_leaves)
 
-    def _log_split(self, parent: int, left: int) -> float:
-        return self._solution.split_log_probability(parent, left)
+    def _probability(self, mask: int) -> float:
+        cluster = self._solution.vertices.find(mask)
+        return float(self._probabilities[cluster]) if cluster >= 0 else 0.0
+
+    def _log_split(self, left: int, right: int) -> float:
+        """The log probability of a split, given its parent; of masks."""
+        found = [self._solution.vertices.find(mask) for mask in (left | right, left, right)]
+        return self._solution.split_log_probability(*found) if min(found) >= 0 else -math.inf
 
     def _check_possible(self) -> None:
         if self.log_partition == -math.inf:
@@ -369,7 +370,8 @@ class Posterior:
             )
 
     def __repr__(self) -> str:
-        return f"Posterior({self.potential!r}, log Z = {self.log_partition:.6g})"
+        sign = "=" if self.is_exact else ">="
+        return f"Posterior({self.potential!r}, log Z {sign} {self.log_partition:.6g})"
 
 
 def infer(

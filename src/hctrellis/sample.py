@@ -1,4 +1,4 @@
-"""Trees drawn from the posterior, kept as arrays of masks until a `Tree` is asked for."""
+"""Trees drawn from the posterior, kept as arrays of clusters until a `Tree` is asked for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from hctrellis.table import ClusterTable
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
+    from hctrellis.clusters import Vertices
     from hctrellis.potentials.base import Potential
     from hctrellis.tree import FloatArray, IntArray
-    from hctrellis.trellis.solution import FullSolution
+    from hctrellis.trellis.solution import Solution
 
 Seed = int | np.random.Generator | None
 
 
-def draw(solution: FullSolution, size: int, rng: Seed = None) -> TreeSample:
+def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
     """Draw trees independently from the posterior of an upward pass.
 
     All samples descend the trellis together: clusters are visited in decreasing order, and the
@@ -35,7 +36,8 @@ def draw(solution: FullSolution, size: int, rng: Seed = None) -> TreeSample:
     entries = size * (n - 1)
     uniforms = generator.random(entries)
     clusters, lefts = (np.zeros((size, n - 1), np.int64) for _ in range(2))
-    heads = np.full(1 << n, -1, np.int64)
+    vertices = solution.vertices
+    heads = np.full(len(vertices), -1, np.int64)
     links = np.arange(-1, entries, dtype=np.int64)  # the last one counts the entries
     owners = np.arange(entries, dtype=np.int64)
     if entries > 0:
@@ -43,15 +45,26 @@ def draw(solution: FullSolution, size: int, rng: Seed = None) -> TreeSample:
         links[-1] = size
     ends = np.zeros(size, np.int64)
     used = 0
-    parent = solution.root if entries > 0 else 0
-    while parent > 0:
-        left, probabilities = solution.split_probabilities(np.array([parent]))
-        cumulative = np.cumsum(probabilities)
+    parent = solution.root if entries > 0 else -1
+    while parent >= 0:
+        splits = solution.splits(np.array([parent]))
+        children = np.array([splits.lefts, splits.rights])
         used = kernel.split_samples(
-            parent, heads, links, owners, left, cumulative, uniforms, used, ends, clusters, lefts
+            parent,
+            heads,
+            links,
+            owners,
+            children,
+            vertices.single(children),
+            np.cumsum(solution.split_probabilities(splits)),
+            uniforms,
+            used,
+            ends,
+            clusters,
+            lefts,
         )
         parent = kernel.next_reached(heads, parent)
-    return TreeSample(solution.potential, clusters, lefts)
+    return TreeSample(solution.potential, vertices, clusters, lefts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,11 +74,15 @@ class TreeList(Sequence[Tree]):
     Attributes
     ----------
     potential : Potential
+    vertices : Vertices
+        The clusters of the trellis.
     clusters, lefts : int64 arrays, shape (size, n - 1)
-        The clusters (masks) of each tree in decreasing order, and one child of each.
+        The clusters of each tree in decreasing order, and one child of each, by their numbers in
+        the trellis (masks on the full one).
     """
 
     potential: Potential
+    vertices: Vertices
     clusters: IntArray
     lefts: IntArray
 
@@ -87,7 +104,7 @@ class TreeList(Sequence[Tree]):
         return (self._tree(row) for row in self.clusters)
 
     def _tree(self, row: IntArray) -> Tree:
-        return Tree.from_clusters([int(mask) for mask in row], labels=self.potential.labels)
+        return Tree.from_clusters(self.vertices.masks(row), labels=self.potential.labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,30 +134,30 @@ class TreeSample(TreeList):
         first, _, counts = self._distinct
         order = np.lexsort((first, -counts))
         rows = first[order]
-        return TreeList(self.potential, self.clusters[rows], self.lefts[rows]), counts[order]
+        trees = TreeList(self.potential, self.vertices, self.clusters[rows], self.lefts[rows])
+        return trees, counts[order]
 
     @cached_property
     def log_weights(self) -> FloatArray:
         """The log weight of each tree."""
         first, inverse, _ = self._distinct
-        n = self.potential.n_leaves
         shape = self.clusters[first].shape
-        bits = np.arange(n)
         parents, lefts = self.clusters[first].ravel(), self.lefts[first].ravel()
         pairs, back = np.unique(np.stack([parents, lefts], 1), axis=0, return_inverse=True)
-        left = (pairs[:, 1:] >> bits) & 1 == 1
-        right = ((pairs[:, :1] ^ pairs[:, 1:]) >> bits) & 1 == 1
-        weights = self.potential.split_log_weights(left, right) if len(pairs) else np.empty(0)
+        parent, left = (self.vertices.rows(pairs[:, side]) for side in (0, 1))
+        weights = np.empty(0)
+        if len(pairs) > 0:
+            weights = self.potential.split_log_weights(left, parent & ~left, parent)
         totals: FloatArray = weights[back.ravel()].reshape(shape).sum(axis=1)
         return totals[inverse]
 
     def cluster_frequencies(self, min_frequency: float = 0.01) -> ClusterTable:
         """How often each cluster (other than leaves and root) occurs among the trees."""
-        masks, counts = np.unique(self.clusters, return_counts=True)
+        clusters, counts = np.unique(self.clusters, return_counts=True)
         frequencies = counts / max(1, len(self))
-        root = (1 << self.potential.n_leaves) - 1
-        kept = (frequencies >= min_frequency) & (masks != root)
-        return ClusterTable(self.potential.labels, masks[kept], frequencies[kept])
+        kept = (frequencies >= min_frequency) & (clusters != self.vertices.root)
+        masks = self.vertices.masks(clusters[kept])
+        return ClusterTable(self.potential.labels, masks, frequencies[kept])
 
     def __repr__(self) -> str:
         return f"TreeSample({len(self)} trees, {self.n_distinct} distinct)"

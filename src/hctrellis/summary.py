@@ -17,7 +17,7 @@ from hctrellis.tree import Tree, show_cluster
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray
-    from hctrellis.trellis.solution import FullSolution
+    from hctrellis.trellis.solution import Solution
 
 
 # ---- the best trees ---------------------------------------------------------------------------
@@ -49,10 +49,11 @@ class _Ranked(NamedTuple):
 
     loss: float
     splits: list[tuple[int, int]]
+    """Clusters and one child of each."""
 
 
 def rank(
-    solution: FullSolution,
+    solution: Solution,
     best: float,
     limit: int,
     enough: Callable[[float], bool] | None = None,
@@ -74,6 +75,7 @@ def rank(
     log_weights = best - np.array(losses)
     return RankedTrees(
         solution.potential,
+        solution.vertices,
         table[:, :, 0],
         table[:, :, 1],
         log_weights,
@@ -82,7 +84,7 @@ def rank(
     )
 
 
-def best_first(solution: FullSolution, limit: int) -> Iterator[_Ranked]:
+def best_first(solution: Solution, limit: int) -> Iterator[_Ranked]:
     """The trees of non-zero weight, the best first, each as it is asked for, up to a limit.
 
     A tree is the list of choices made at its clusters, root first: how far down the list of
@@ -113,21 +115,25 @@ class _Choices:
     The best k trees take none but the best k splits of a cluster.
     """
 
-    def __init__(self, solution: FullSolution, limit: int) -> None:
+    def __init__(self, solution: Solution, limit: int) -> None:
         self._solution = solution
         self._limit = limit
-        self._listed: dict[int, tuple[list[int], list[float]]] = {}
+        self._leaves = set(solution.vertices.leaves.tolist())
+        self._listed: dict[int, tuple[list[tuple[int, int]], list[float]]] = {}
 
-    def _list(self, parent: int) -> tuple[list[int], list[float]]:
+    def _list(self, parent: int) -> tuple[list[tuple[int, int]], list[float]]:
         if parent not in self._listed:
             solution = self._solution
-            lefts, weights = solution.splits(np.array([parent]))
-            total = weights * LOG2E + solution.best[lefts] + solution.best[parent ^ lefts]
+            splits = solution.splits(np.array([parent]))
+            lefts, rights = splits.lefts, splits.rights
+            weights = solution.log_weights(splits)
+            total = weights * LOG2E + solution.best[lefts] + solution.best[rights]
             kept = np.flatnonzero(total >= self._cut(total))
             order = kept[np.argsort(-total[kept], kind="stable")]
             ranked = total[order]
             losses = (ranked[0] - ranked) / LOG2E
-            self._listed[parent] = lefts[order].tolist(), losses.tolist()
+            children = zip(lefts[order].tolist(), rights[order].tolist(), strict=True)
+            self._listed[parent] = list(children), losses.tolist()
         return self._listed[parent]
 
     def _cut(self, total: FloatArray) -> float:
@@ -145,12 +151,12 @@ class _Choices:
         open_clusters = [self._solution.root]
         while open_clusters:
             parent = open_clusters.pop()
-            if parent & (parent - 1) == 0:
+            if parent in self._leaves:
                 continue
             k = len(splits)
-            left = self._list(parent)[0][ranks[k] if k < len(ranks) else 0]
+            left, right = self._list(parent)[0][ranks[k] if k < len(ranks) else 0]
             splits.append((parent, left))
-            open_clusters += [parent ^ left, left]
+            open_clusters += [right, left]
         return splits
 
 

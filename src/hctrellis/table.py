@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-import numpy as np
-
 from hctrellis.tree import show_cluster
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.tree import FloatArray
 
+CONDITIONAL = "probabilities given the trees of a sparse trellis, not over all trees"
 _SHOWN_ROWS = 20
 
 
@@ -32,21 +31,34 @@ class ClusterTable(Sequence[ClusterRow]):
     Attributes
     ----------
     labels : tuple of str
-    masks : int64 array
+    masks : tuple of int
         Leaf i is bit i.
     probabilities : float64 array
+    is_exact : bool
+        Whether all trees were considered; if not, probabilities are given the trees that were.
     """
 
     labels: tuple[str, ...]
-    masks: IntArray
+    masks: tuple[int, ...]
     probabilities: FloatArray
+    is_exact: bool = True
 
-    def __init__(self, labels: tuple[str, ...], masks: IntArray, probabilities: FloatArray) -> None:
-        sizes = np.array([int(mask).bit_count() for mask in masks], int)
-        order = np.lexsort((masks, -sizes, -probabilities))
+    def __init__(
+        self,
+        labels: tuple[str, ...],
+        masks: Sequence[int],
+        probabilities: FloatArray,
+        is_exact: bool = True,
+    ) -> None:
+        keys = [
+            (-p, -mask.bit_count(), mask)
+            for p, mask in zip(probabilities.tolist(), masks, strict=True)
+        ]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
         object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "masks", masks[order])
+        object.__setattr__(self, "masks", tuple(masks[k] for k in order))
         object.__setattr__(self, "probabilities", probabilities[order])
+        object.__setattr__(self, "is_exact", is_exact)
 
     def __len__(self) -> int:
         return len(self.masks)
@@ -66,7 +78,7 @@ class ClusterTable(Sequence[ClusterRow]):
         return (self._row(k) for k in range(len(self)))
 
     def _row(self, k: int) -> ClusterRow:
-        mask = int(self.masks[k])
+        mask = self.masks[k]
         names = frozenset(name for i, name in enumerate(self.labels) if mask >> i & 1)
         return ClusterRow(names, mask.bit_count(), float(self.probabilities[k]))
 
@@ -79,11 +91,13 @@ class ClusterTable(Sequence[ClusterRow]):
     def __repr__(self) -> str:
         lines = [f"{'probability':>11}  {'size':>4}  cluster"]
         for k in range(min(len(self), _SHOWN_ROWS)):
-            mask = int(self.masks[k])
+            mask = self.masks[k]
             cluster = show_cluster(mask, self.labels)
             lines.append(f"{self.probabilities[k]:11.4f}  {mask.bit_count():4d}  {cluster}")
         if len(self) > _SHOWN_ROWS:
             lines.append(f"... {len(self) - _SHOWN_ROWS} more")
+        if not self.is_exact:
+            lines.append(CONDITIONAL)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -93,4 +107,5 @@ class ClusterTable(Sequence[ClusterRow]):
             for row in self
         )
         head = "<tr><th>probability</th><th>size</th><th>cluster</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+        note = "" if self.is_exact else f"<caption>{CONDITIONAL}</caption>"
+        return f"<table>{note}<thead>{head}</thead><tbody>{rows}</tbody></table>"

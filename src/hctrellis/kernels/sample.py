@@ -8,13 +8,14 @@ from hctrellis.kernels.compile import jit
 
 @jit
 def split_samples(
-    parent, heads, links, owners, lefts, cumulative, uniforms, used, ends, out, out_l
+    parent, heads, links, owners, children, single, cumulative, uniforms, used, ends, out, out_l
 ):
     """Draw a split of `parent` for every sample that has reached it.
 
-    heads : int64 (2^n), the last entry that reached each cluster, -1 if none
+    heads : int64 (clusters), the last entry that reached each cluster, -1 if none
     links, owners : int64 (entries), the entry before it and the sample of an entry
-    lefts, cumulative : the splits of the parent and their cumulative probabilities
+    children, single : int64 and bool (2, splits), the children of the parent's splits, and whether
+        they are single leaves; cumulative : cumulative probabilities of the splits
     uniforms : float64 (entries), one per draw; used : number of draws so far
     ends : int64 (samples), number of clusters of a sample so far
     out, out_l : int64 (samples, n - 1), clusters and their left children
@@ -34,13 +35,13 @@ def split_samples(
                 high = middle
             else:
                 low = middle + 1
-        left = lefts[low]
         k = ends[sample]
         out[sample, k] = parent
-        out_l[sample, k] = left
+        out_l[sample, k] = children[0, low]
         ends[sample] = k + 1
-        for child in (left, parent ^ left):
-            if child & (child - 1) != 0:
+        for side in range(2):
+            child = children[side, low]
+            if not single[side, low]:
                 fresh = links[links.size - 1]
                 links[links.size - 1] = fresh + 1
                 owners[fresh] = sample
@@ -52,8 +53,8 @@ def split_samples(
 
 @jit
 def next_reached(heads, parent):
-    """The largest cluster below `parent` that a sample has reached, or 0."""
+    """The largest cluster below `parent` that a sample has reached, or -1."""
     parent -= 1
-    while parent > 0 and heads[parent] < 0:
+    while parent >= 0 and heads[parent] < 0:
         parent -= 1
     return parent

@@ -23,18 +23,18 @@ def node_log_weight(parent, node):
 
 
 @jit
-def weigh_splits(parents, lefts, features, node, params, root_params, distances, log_weights):
-    """Fill log psi of the splits of parents of equal size, listed one parent after the other."""
-    each = lefts.size // parents.size
+def weigh_splits(
+    parents, offsets, lefts, rights, features, node, params, root_params, distances, log_weights
+):
+    """Fill log psi of splits, listed one parent after the other (see `passes`); of masks."""
     root = features.shape[1] - 1
     for p in range(parents.size):
         parent = parents[p]
         own = node_log_weight(parent, node)
         prm = root_params if parent == root else params
-        for k in range(p * each, (p + 1) * each):
-            left = lefts[k]
+        for k in range(offsets[p], offsets[p + 1]):
             log_weights[k] = own + split_log_weight(
-                left, parent ^ left, parent, features, prm, distances
+                lefts[k], rights[k], parent, features, prm, distances
             )
 
 

@@ -13,20 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import ClusterList, n_splits, n_trees
+from hctrellis.clusters import BoolArray, ClusterList, Lattice, n_splits, n_trees
 from hctrellis.memory import TooLargeError, available_memory, show_bytes
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
 from hctrellis.tree import show_cluster
-from hctrellis.trellis import levels
 from hctrellis.trellis.blocks import Blocks, Progress, default_threads
-from hctrellis.trellis.solution import (
-    CompiledSolution,
-    FullSolution,
-    LevelSolution,
-    exact_count,
-    submasks,
-)
+from hctrellis.trellis.listed import Weights, compiled, lattice_splits
+from hctrellis.trellis.solution import CompiledSolution, FullSolution, NumpySolution, Solution
 from hctrellis.trellis.terms import assemble
 
 if TYPE_CHECKING:
@@ -90,9 +84,9 @@ class FullTrellis:
     ) -> FullSolution:
         """Run the upward pass."""
         self._check(potential)
-        if levels.needed(potential):
-            return _solve_levels(potential, progress or _silent)
-        return _solve_compiled(potential, threads or default_threads(), progress or _silent)
+        if not compiled(potential):
+            return _solve_numpy(potential, progress or silent)
+        return _solve_compiled(potential, threads or default_threads(), progress or silent)
 
     def _check(self, potential: Potential) -> None:
         if potential.n_leaves != self.n_leaves:
@@ -125,7 +119,9 @@ def _solve_compiled(potential: Potential, threads: int, progress: Progress) -> F
     def advance(bad: int, cost: int) -> None:
         nonlocal finished
         if bad:
-            raise ValueError(_name_bad_split(potential, int(bad)))
+            splits = lattice_splits(np.array([int(bad)]))
+            left, right = (Lattice(n).rows(side) for side in (splits.lefts, splits.rights))
+            raise ValueError(name_bad_split(potential, left, right))
         finished += cost
         progress(min(finished, n_splits(n)), n_splits(n))
 
@@ -149,47 +145,48 @@ def _low_bits(n_leaves: int, linear: bool) -> int:
     return min(LOW_BITS, max(2, n_leaves - 6))
 
 
-def _silent(done: int, total: int) -> None:
+def silent(done: int, total: int) -> None:
     """No progress is shown."""
 
 
-def _name_bad_split(potential: Potential, parent: int) -> str:
-    """Which split of a cluster has a weight that is not a number, in words."""
-    lefts = submasks(parent)
-    n = potential.n_leaves
-    left = (lefts[:, None] >> np.arange(n)) & 1 == 1
-    right = ((parent ^ lefts)[:, None] >> np.arange(n)) & 1 == 1
+def name_bad_split(potential: Potential, left: BoolArray, right: BoolArray) -> str:
+    """Which of some splits has a weight that is not a number, in words."""
     weights = potential.split_log_weights(left, right)
     bad = np.flatnonzero(np.isnan(weights) | (weights == np.inf))
     k = int(bad[0]) if len(bad) > 0 else 0
-    one, other = int(lefts[k]), parent ^ int(lefts[k])
+    one, other = (show_cluster(_mask(side[k]), potential.labels) for side in (left, right))
     return (
-        f"the log weight of the split {show_cluster(one, potential.labels)} | "
-        f"{show_cluster(other, potential.labels)} is {weights[k]}; it must be a finite number, "
+        f"the log weight of the split {one} | {other} is {weights[k]}; it must be a finite number, "
         "or -inf to forbid the split"
     )
 
 
-def _solve_levels(potential: Potential, progress: Progress) -> FullSolution:
-    """The upward pass with log weights from NumPy."""
-    from hctrellis.kernels import levels as kernel
+def _mask(row: BoolArray) -> int:
+    return sum(1 << int(i) for i in np.flatnonzero(row))
 
-    weights = levels.LevelWeights(potential)
-    n = potential.n_leaves
-    best, rest, count = np.zeros(1 << n), np.zeros(1 << n), np.zeros(1 << n)
-    modulo = np.zeros(1 << n, np.uint64)
-    leaves = 1 << np.arange(n)
-    rest[leaves] = count[leaves] = 1.0
-    modulo[leaves] = 1
+
+def solve_listed(solution: Solution, total: int, progress: Progress) -> None:
+    """The upward pass over listed splits: fills the tables of a solution."""
+    from hctrellis.kernels import passes
+
+    solution.rest[solution.vertices.leaves] = 1.0
     done = 0
-    for size, parents in enumerate(levels.levels(n), start=2):
-        for chunk, cost in levels.chunks(parents, size):
-            lefts = np.empty(cost, np.int64)
-            kernel.list_splits(chunk, lefts)
-            bad = kernel.absorb(chunk, lefts, weights(chunk, lefts), best, rest, count, modulo)
-            if bad >= 0:
-                raise ValueError(_name_bad_split(potential, int(chunk[bad * len(chunk) // cost])))
-            done += cost
-            progress(done, n_splits(n))
-    trees = exact_count(float(count[-1]), int(modulo[-1]))
-    return LevelSolution(potential, best, rest, weights, trees)
+    for chunk in solution.chunks():
+        splits = solution.splits(chunk)
+        weights = solution.log_weights(splits)
+        bad = passes.absorb(*splits, weights, solution.best, solution.rest)
+        if bad >= 0:
+            sides = (splits.lefts[bad : bad + 1], splits.rights[bad : bad + 1])
+            left, right = (solution.vertices.rows(side) for side in sides)
+            raise ValueError(name_bad_split(solution.potential, left, right))
+        done += len(weights)
+        progress(done, total)
+
+
+def _solve_numpy(potential: Potential, progress: Progress) -> FullSolution:
+    """The upward pass with log weights from NumPy."""
+    n = potential.n_leaves
+    best, rest = np.zeros(1 << n), np.zeros(1 << n)
+    solution = NumpySolution(potential, best, rest, Weights(potential, Lattice(n)))
+    solve_listed(solution, n_splits(n), progress)
+    return solution

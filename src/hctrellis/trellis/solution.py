@@ -1,36 +1,46 @@
-"""What the upward pass over the full lattice leaves behind, and what follows from it."""
+"""What the upward pass over a trellis leaves behind, and what follows from it.
+
+A `Solution` answers what a posterior asks of any trellis. Clusters go by number; on the full
+lattice the number of a cluster is its mask.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import n_trees
+from hctrellis.clusters import Lattice, Vertices, n_trees
 from hctrellis.logs import LOG2E, TIE
 from hctrellis.potentials.base import Potential
 from hctrellis.tree import Tree
-from hctrellis.trellis import levels
 from hctrellis.trellis.blocks import Blocks
+from hctrellis.trellis.listed import Splits, Weights, lattice_chunks, lattice_splits
 from hctrellis.trellis.terms import Terms
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
 
+PRIMES_AT_ONCE = 8
+
+Weighed = Callable[[], Iterable[tuple[Splits, "FloatArray"]]]
+"""Lists all splits, chunk by chunk, with their log weights."""
+
 
 @dataclass(frozen=True)
-class FullSolution(ABC):
-    """The upward pass over the full lattice, for one potential.
+class Solution(ABC):
+    """The upward pass over a trellis, for one potential.
 
     Attributes
     ----------
-    best : float64 array, shape (2^n,)
+    best : float64 array, one per cluster
         log2 of the largest weight of a tree over each cluster; very negative if there is none.
-    rest : float64 array, shape (2^n,)
+    rest : float64 array, one per cluster
         Z of each cluster divided by 2^best.
     """
 
@@ -39,39 +49,36 @@ class FullSolution(ABC):
     rest: FloatArray
 
     @property
-    def constant(self) -> float:
-        """What the tables leave out of the log weight of every tree."""
-        return 0.0
+    @abstractmethod
+    def vertices(self) -> Vertices:
+        """The clusters."""
+
+    @abstractmethod
+    def chunks(self) -> Iterator[IntArray]:
+        """The clusters that can be split, children before parents, the root alone."""
+
+    @abstractmethod
+    def splits(self, parents: IntArray) -> Splits:
+        """All splits of one cluster, or of those of a chunk."""
+
+    @abstractmethod
+    def log_weights(self, splits: Splits) -> FloatArray:
+        """Log psi of splits; -inf if the trellis does not have one."""
 
     @property
     @abstractmethod
     def n_trees(self) -> int:
         """The exact number of trees of non-zero weight."""
 
-    @abstractmethod
-    def best_split(self, parent: int) -> int:
-        """The child with the lowest leaf of the best split of a cluster.
-
-        Among splits whose log weights agree to 1e-12, relative to their size, the one in which
-        that child is the smallest number.
-        """
-
-    @abstractmethod
-    def split_log_weights(self, parents: IntArray, lefts: IntArray) -> FloatArray:
-        """Log psi of all splits of parents of equal size, listed one parent after the other."""
-
-    @abstractmethod
-    def around(self, amounts: FloatArray | None = None) -> FloatArray:
-        """The expectation of a number of the parent, over the trees that have a cluster.
-
-        amounts[P] q(P -> S, R) summed over all R, where q is the probability of a split given its
-        parent P. Without amounts: the probability of each cluster, amounts being the result.
-        """
+    @property
+    def constant(self) -> float:
+        """What the tables leave out of the log weight of every tree."""
+        return 0.0
 
     @property
     def root(self) -> int:
         """The cluster of all leaves."""
-        return self.best.size - 1
+        return self.vertices.root
 
     @property
     def log_partition(self) -> float:
@@ -83,63 +90,108 @@ class FullSolution(ABC):
     @cached_property
     def map_tree(self) -> Tree:
         """The best tree, traced from the root."""
-        masks = [(1 << self.potential.n_leaves) - 1]
-        clusters = []
-        while masks:
-            mask = masks.pop()
-            if mask & (mask - 1):
-                clusters.append(mask)
-                left = self.best_split(mask)
-                masks += [left, mask ^ left]
-        return Tree.from_clusters(clusters, labels=self.potential.labels)
+        open_clusters = [self.root]
+        found = []
+        while open_clusters:
+            cluster = open_clusters.pop()
+            if not self.vertices.single(np.array([cluster]))[0]:
+                found.append(cluster)
+                open_clusters += self.best_split(cluster)
+        masks = self.vertices.masks(np.array(found, np.int64))
+        return Tree.from_clusters(masks, labels=self.potential.labels)
+
+    def best_split(self, parent: int) -> tuple[int, int]:
+        """The two children of the best split of a cluster, that with the lowest leaf first.
+
+        Among splits whose log weights agree to 1e-12, relative to their size, the one in which
+        that child has the smallest number.
+        """
+        splits = self.splits(np.array([parent]))
+        lefts, rights = splits.lefts, splits.rights
+        total = self.log_weights(splits) * LOG2E + self.best[lefts] + self.best[rights]
+        top = total.max()
+        k = int(np.argmax(total >= top - TIE * max(1.0, abs(top))))
+        return int(lefts[k]), int(rights[k])
+
+    def around(self, amounts: FloatArray | None = None) -> FloatArray:
+        """The expectation of a number of the parent, over the trees that have a cluster.
+
+        amounts[P] q(P -> S, R) summed over all R, where q is the probability of a split given its
+        parent P. Without amounts: the probability of each cluster, amounts being the result.
+        """
+        from hctrellis.kernels import passes
+
+        target = np.zeros(self.best.size)
+        target[self.root] = 1.0
+        for chunk in reversed([*self.chunks()]):
+            splits = self.splits(chunk)
+            source = target if amounts is None else amounts
+            passes.spread(*splits, self.split_probabilities(splits), source, target)
+        if amounts is not None:
+            target[self.root] = 0.0
+        return target
 
     @cached_property
     def probabilities(self) -> FloatArray:
-        """The probability that a tree has the cluster, for every mask; 1 for leaves and root."""
+        """The probability that a tree has the cluster, for each; 1 for leaves and root."""
         probabilities = self.around()
         probabilities[self.root] = 1.0
-        probabilities[1 << np.arange(self.potential.n_leaves)] = 1.0
+        probabilities[self.vertices.leaves] = 1.0
         return np.minimum(probabilities, 1.0, out=probabilities)
 
-    def splits(self, parents: IntArray) -> tuple[IntArray, FloatArray]:
-        """All splits of parents of equal size: the child with the lowest leaf, and log psi."""
-        from hctrellis.kernels import levels as kernel
+    def split_probabilities(self, splits: Splits) -> FloatArray:
+        """The probabilities of splits given their parents."""
+        from hctrellis.kernels import passes
 
-        each = (1 << (int(parents[0]).bit_count() - 1)) - 1
-        lefts = np.empty(len(parents) * each, np.int64)
-        kernel.list_splits(parents, lefts)
-        return lefts, self.split_log_weights(parents, lefts)
+        weights = self.log_weights(splits)
+        probabilities = np.empty(len(weights))
+        passes.split_probabilities(*splits, weights, self.best, self.rest, probabilities)
+        return probabilities
 
-    def split_probabilities(self, parents: IntArray) -> tuple[IntArray, FloatArray]:
-        """All splits of parents of equal size, and their probabilities given the parent."""
-        from hctrellis.kernels import levels as kernel
-
-        lefts, weights = self.splits(parents)
-        kernel.split_probabilities(parents, lefts, weights, self.best, self.rest)
-        return lefts, weights
-
-    def split_log_probability(self, parent: int, left: int) -> float:
+    def split_log_probability(self, parent: int, left: int, right: int) -> float:
         """The log probability of one split of a cluster, given the cluster."""
-        right = parent ^ left
-        if 0.0 in (self.rest[left], self.rest[right], self.rest[parent]):
+        clusters = (left, right, parent)
+        if any(self.rest[cluster] == 0 for cluster in clusters):
             return -math.inf
-        x = float(self.split_log_weights(np.array([parent]), np.array([left]))[0])
+        x = float(self.log_weights(_one_split(parent, left, right))[0])
         powers = self.best[left] + self.best[right] - self.best[parent]
         rests = math.log(self.rest[left]) + math.log(self.rest[right]) - math.log(self.rest[parent])
         return x + float(powers) / LOG2E + rests
 
-    def log_weight_moments(self, other: FullSolution | None = None) -> tuple[float, float]:
+    def log_weight_moments(self, other: Solution | None = None) -> tuple[float, float]:
         """Mean and variance of the log weight of a tree (under another potential, if given)."""
-        from hctrellis.kernels import levels as kernel
+        from hctrellis.kernels import passes
 
         of = other or self
         mean, variance = np.zeros(self.best.size), np.zeros(self.best.size)
-        for size, parents in enumerate(levels.levels(self.potential.n_leaves), start=2):
-            for chunk, _ in levels.chunks(parents, size):
-                lefts, probabilities = self.split_probabilities(chunk)
-                values = of.split_log_weights(chunk, lefts)
-                kernel.moments(chunk, lefts, probabilities, values, mean, variance)
+        for chunk in self.chunks():
+            splits = self.splits(chunk)
+            values = of.log_weights(splits)
+            passes.moments(*splits, self.split_probabilities(splits), values, mean, variance)
         return float(mean[-1]) + of.constant, float(variance[-1])
+
+
+def _one_split(parent: int, left: int, right: int) -> Splits:
+    numbers = (np.array([number]) for number in (parent, left, right))
+    parents, lefts, rights = numbers
+    return Splits(parents, np.array([0, 1]), lefts, rights)
+
+
+# ---- the full lattice -------------------------------------------------------------------------
+
+
+class FullSolution(Solution):
+    """An upward pass over the full lattice."""
+
+    @property
+    def vertices(self) -> Lattice:
+        return Lattice(self.potential.n_leaves)
+
+    def chunks(self) -> Iterator[IntArray]:
+        return lattice_chunks(self.potential.n_leaves)
+
+    def splits(self, parents: IntArray) -> Splits:
+        return lattice_splits(parents)
 
 
 @dataclass(frozen=True)
@@ -153,19 +205,19 @@ class CompiledSolution(FullSolution):
     def constant(self) -> float:
         return self.terms.constant
 
-    def best_split(self, parent: int) -> int:
+    def best_split(self, parent: int) -> tuple[int, int]:
         terms = self.terms
-        params = terms.root_params if parent == self.best.size - 1 else terms.params
+        params = terms.root_params if parent == self.root else terms.params
         kernel = terms.kernel(*terms.upward)
         tables = (terms.features, self.best, self.rest, terms.node)
-        return int(kernel.best_split(parent, tables, params, terms.low_bits, terms.cross))
+        left = int(kernel.best_split(parent, tables, params, terms.low_bits, terms.cross))
+        return left, parent ^ left
 
-    def split_log_weights(self, parents: IntArray, lefts: IntArray) -> FloatArray:
+    def log_weights(self, splits: Splits) -> FloatArray:
         terms = self.terms
-        log_weights = np.empty(lefts.size)
+        log_weights = np.empty(splits.lefts.size)
         terms.kernel("weights", "scalar").weigh_splits(
-            parents,
-            lefts,
+            *splits,
             terms.features,
             terms.node,
             terms.params,
@@ -213,50 +265,60 @@ class CompiledSolution(FullSolution):
 
 
 @dataclass(frozen=True)
-class LevelSolution(FullSolution):
+class NumpySolution(FullSolution):
     """An upward pass with log weights from NumPy."""
 
-    weights: levels.LevelWeights
-    trees: int
+    weights: Weights
 
-    @property
+    def log_weights(self, splits: Splits) -> FloatArray:
+        return self.weights(splits)
+
+    @cached_property
     def n_trees(self) -> int:
-        return self.trees
+        def weighed() -> Iterator[tuple[Splits, FloatArray]]:
+            for chunk in self.chunks():
+                splits = self.splits(chunk)
+                yield splits, self.log_weights(splits)
 
-    def split_log_weights(self, parents: IntArray, lefts: IntArray) -> FloatArray:
-        return self.weights(parents, lefts)
-
-    def around(self, amounts: FloatArray | None = None) -> FloatArray:
-        from hctrellis.kernels import levels as kernel
-
-        target = np.zeros(self.best.size)
-        target[self.root] = 1.0
-        for size, parents in reversed([*enumerate(levels.levels(self.potential.n_leaves), 2)]):
-            for chunk, _ in levels.chunks(parents, size):
-                lefts, probabilities = self.split_probabilities(chunk)
-                source = target if amounts is None else amounts
-                kernel.spread(chunk, lefts, probabilities, source, target)
-        if amounts is not None:
-            target[self.root] = 0.0
-        return target
-
-    def best_split(self, parent: int) -> int:
-        lefts, log_weights = self.splits(np.array([parent]))
-        total = log_weights * LOG2E + self.best[lefts] + self.best[parent ^ lefts]
-        top = total.max()
-        return int(lefts[np.argmax(total >= top - TIE * max(1.0, abs(top)))])
+        return count_trees(weighed, self.vertices, math.log2(n_trees(self.potential.n_leaves)))
 
 
-def submasks(parent: int) -> IntArray:
-    """The proper submasks of a mask that hold its lowest bit, in increasing order."""
-    first = parent & -parent
-    masks = np.array([first])
-    rest = parent ^ first
-    while rest:
-        bit = rest & -rest
-        masks = np.concatenate([masks, masks | bit])
-        rest ^= bit
-    return masks[:-1]
+# ---- exact counts -----------------------------------------------------------------------------
+
+
+def count_trees(weighed: Weighed, vertices: Vertices, log2_bound: float) -> int:
+    """The exact number of trees of non-zero weight, which is at most 2^log2_bound.
+
+    It is counted modulo as many primes as it takes to know it (Chinese remainder theorem).
+    """
+    from hctrellis.kernels import passes
+
+    primes = _primes(2 + int(log2_bound / 30))
+    count, modulus = 0, 1
+    for start in range(0, len(primes), PRIMES_AT_ONCE):
+        some = np.array(primes[start : start + PRIMES_AT_ONCE])
+        remainders = np.zeros((len(some), len(vertices)), np.int64)
+        remainders[:, vertices.leaves] = 1
+        for splits, log_weights in weighed():
+            passes.count(*splits, log_weights, some, remainders)
+        for prime, remainder in zip(some.tolist(), remainders[:, -1].tolist(), strict=True):
+            step = (remainder - count) * pow(modulus, -1, prime) % prime
+            count += modulus * step
+            modulus *= prime
+    return count
+
+
+@cache
+def _primes(count: int) -> list[int]:
+    """The largest primes below 2^31."""
+    divisors = np.arange(3, math.isqrt(2**31) + 1, 2)
+    found: list[int] = []
+    candidate = 2**31 - 1
+    while len(found) < count:
+        if (candidate % divisors).all():
+            found.append(candidate)
+        candidate -= 2
+    return found
 
 
 def exact_count(approximate: float, modulo: int) -> int:

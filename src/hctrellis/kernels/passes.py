@@ -1,0 +1,128 @@
+"""The recursions over listed splits, whose log weights are given as an array.
+
+Splits are listed one parent after the other: those of parents[k] are offsets[k] .. offsets[k + 1]
+of the arrays `lefts` and `rights`. Clusters are numbers, children before parents.
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hctrellis.kernels.compile import jit
+from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
+
+
+@jit
+def list_splits(parents, lefts, rights):
+    """The children of every split of every parent, given as masks of equal size.
+
+    The left one has the lowest leaf, and grows.
+    parents : int64 (p); lefts, rights : int64 (p * (2^(m-1) - 1)) for parents of m leaves.
+    """
+    k = 0
+    for parent in parents:
+        first = parent & -parent
+        others = parent ^ first
+        sub = 0
+        while sub != others:
+            lefts[k] = first | sub
+            rights[k] = others ^ sub
+            k += 1
+            sub = (sub - others) & others
+
+
+@jit
+def absorb(parents, offsets, lefts, rights, log_weights, best, rest):
+    """Fill the tables for some parents from log psi of their splits.
+
+    best, rest : float64 per cluster: log2 of the best tree's weight, and Z / 2^best.
+    Returns the index of a split whose log weight is NaN or +inf, or -1.
+    """
+    for p in range(parents.size):
+        top = NEVER
+        for k in range(offsets[p], offsets[p + 1]):
+            if not log_weights[k] < np.inf:
+                return k
+            top = max(top, log_weights[k] * LOG2E + best[lefts[k]] + best[rights[k]])
+        best[parents[p]] = NEVER
+        rest[parents[p]] = 0.0
+        if top < FORBIDDEN:
+            continue
+        acc = 0.0
+        for k in range(offsets[p], offsets[p + 1]):
+            w = log_weights[k] * LOG2E + best[lefts[k]] + best[rights[k]]
+            if w > FORBIDDEN:
+                acc += math.exp2(w - top) * rest[lefts[k]] * rest[rights[k]]
+        best[parents[p]] = top
+        rest[parents[p]] = acc
+    return -1
+
+
+@jit
+def split_probabilities(parents, offsets, lefts, rights, log_weights, best, rest, out):
+    """The probabilities of splits given their parents, from log psi."""
+    for p in range(parents.size):
+        parent = parents[p]
+        for k in range(offsets[p], offsets[p + 1]):
+            left, right = lefts[k], rights[k]
+            w = log_weights[k] * LOG2E + best[left] + best[right] - best[parent]
+            if rest[parent] > 0.0 and w > FORBIDDEN:
+                out[k] = math.exp2(w) * rest[left] * rest[right] / rest[parent]
+            else:
+                out[k] = 0.0
+
+
+@jit
+def spread(parents, offsets, lefts, rights, probabilities, amounts, target):
+    """Add amounts[parent] times the probability of each split to both its children in target.
+
+    Parents are visited in decreasing order, so that amounts may be the target.
+    """
+    for p in range(parents.size - 1, -1, -1):
+        amount = amounts[parents[p]]
+        for k in range(offsets[p], offsets[p + 1]):
+            part = amount * probabilities[k]
+            target[lefts[k]] += part
+            target[rights[k]] += part
+
+
+@jit
+def moments(parents, offsets, lefts, rights, probabilities, values, mean, variance):
+    """Mean and variance of a sum over splits, over the trees of each parent, from its children."""
+    for p in range(parents.size):
+        parent = parents[p]
+        first = second = total = 0.0
+        for k in range(offsets[p], offsets[p + 1]):
+            if probabilities[k] > 0.0:
+                total += probabilities[k]
+                first += probabilities[k] * (values[k] + mean[lefts[k]] + mean[rights[k]])
+        if total == 0.0:
+            continue
+        first /= total  # probabilities add up to 1 only up to rounding
+        for k in range(offsets[p], offsets[p + 1]):
+            if probabilities[k] > 0.0:
+                left, right = lefts[k], rights[k]
+                gap = values[k] + mean[left] + mean[right] - first
+                second += probabilities[k] * (gap * gap + variance[left] + variance[right])
+        mean[parent] = first
+        variance[parent] = second / total
+
+
+@jit
+def count(parents, offsets, lefts, rights, log_weights, primes, remainders):
+    """The number of trees of non-zero weight of some parents, modulo each of some primes < 2^31.
+
+    remainders : int64 (primes, clusters).
+    """
+    for q in range(primes.size):
+        prime = primes[q]
+        row = remainders[q]
+        for p in range(parents.size):
+            trees = 0
+            for k in range(offsets[p], offsets[p + 1]):
+                if log_weights[k] > -np.inf:
+                    trees = (trees + row[lefts[k]] * row[rights[k]]) % prime
+            row[parents[p]] = trees
