@@ -553,7 +553,7 @@ def test_downward_kernel(model):
     for n in (7, 10):
         potential = OTHERS[model](n)
         up, terms = _solve_numpy(potential, silent), assemble(potential, _low_bits)
-        fast = CompiledSolution(potential, up.best, up.rest, terms, threads=2)
+        fast = CompiledSolution(potential, up.best, up.scale, up.rest, terms, threads=2)
         assert_same_passes(potential, wrapped(fast))
 
 

@@ -26,7 +26,9 @@ BoolArray = npt.NDArray[np.bool_]
 class Clusters(Protocol):
     """What a potential may ask of a collection of clusters."""
 
-    n_leaves: int
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
 
     def __len__(self) -> int: ...
 

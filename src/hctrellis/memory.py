@@ -74,3 +74,13 @@ def show_bytes(number: float) -> str:
             return f"{number:.3g} {unit}"
         number /= 1000
     return f"{number:.3g} TB"
+
+
+def check_fits(needed: int, what: str, instead: str) -> None:
+    """Refuse what needs more memory than there is, in one sentence."""
+    available = available_memory()
+    if needed > available:
+        raise TooLargeError(
+            f"{what} need about {show_bytes(needed)} of memory, and {show_bytes(available)} are "
+            f"available; use {instead}"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,9 +20,10 @@ from hctrellis.table import ClusterTable
 from hctrellis.tree import Cluster, Tree, cluster_mask, show_cluster
 from hctrellis.trellis.blocks import Progress
 from hctrellis.trellis.full import FullTrellis
+from hctrellis.trellis.sparse import SparseTrellis
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray
+    from hctrellis.tree import FloatArray, IntArray
     from hctrellis.trellis.solution import Solution
 
 FLAT_TOLERANCE = 1e-9
@@ -59,11 +60,12 @@ class Posterior:
     Attributes
     ----------
     potential : Potential
-    trellis : FullTrellis
+    trellis : FullTrellis or SparseTrellis
+        The trees that are considered.
     """
 
     potential: Potential
-    trellis: FullTrellis
+    trellis: FullTrellis | SparseTrellis
     _solution: Solution
     _threads: int | None = None
 
@@ -134,6 +136,8 @@ class Posterior:
             raise TypeError(f"expected a Posterior, got {type(other).__name__}")
         if other.labels != self.labels:
             raise ValueError("the two posteriors must be over the same leaves in the same order")
+        if other.trellis != self.trellis:
+            raise ValueError("the two posteriors must be over the same trellis")
         if other.log_partition == -math.inf:
             return math.inf
         mean, _ = self._solution.log_weight_moments(other._solution)
@@ -376,9 +380,10 @@ class Posterior:
 
 def infer(
     potential: Potential,
-    trellis: FullTrellis | None = None,
+    trellis: FullTrellis | SparseTrellis | None = None,
     threads: int | None = None,
     progress: Progress | bool | None = None,
+    order: Sequence[int] | IntArray | None = None,
 ) -> Posterior:
     """Exact inference over all binary trees of a potential's leaves.
 
@@ -389,12 +394,16 @@ def infer(
     ----------
     potential : Potential
         The model bound to data.
-    trellis : FullTrellis, optional
-        Which trees are considered: all, by default.
+    trellis : FullTrellis or SparseTrellis, optional
+        Which trees are considered: all, by default. Over a sparse trellis log Z and the weight of
+        the best tree are lower bounds, and probabilities are given its trees.
     threads : int, optional
         Number of threads; as many as cores by default. Answers do not depend on it.
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(splits done, splits in all).
+    order : sequence of int, optional
+        Which leaf of the potential takes the place of leaf 0, 1, ... of a sparse trellis (see
+        `hctrellis.orders`); by default leaf 0, 1, ...
 
     Returns
     -------
@@ -424,9 +433,11 @@ def infer(
         )
     if threads is not None:
         as_count(threads, "threads")
-    if trellis is not None and not isinstance(trellis, FullTrellis):
-        raise TypeError(f"trellis must be a FullTrellis or None; got {trellis!r:.80}")
+    if trellis is not None and not isinstance(trellis, FullTrellis | SparseTrellis):
+        raise TypeError(f"trellis must be a FullTrellis or a SparseTrellis; got {trellis!r:.80}")
     trellis = trellis or FullTrellis(potential.n_leaves)
+    if order is not None and isinstance(trellis, SparseTrellis):
+        trellis = trellis.reorder(order)
     solution = trellis.solve(potential, threads, _as_progress(progress))
     post = Posterior(potential, trellis, solution, threads)
     _warn_if_flat(post)
@@ -447,8 +458,8 @@ def _warn_if_flat(post: Posterior) -> None:
     """Warn of a potential under which all trees weigh the same, which is rarely meant."""
     if post.n_leaves < 4 or post.potential.beta == 0:
         return
-    ratio = post._solution.rest[-1] / post.trellis.n_trees
-    if abs(ratio - 1.0) < FLAT_TOLERANCE:
+    log_count = post.trellis.log_n_trees
+    if log_count > 0 and abs(post._solution.log_spread - log_count) < FLAT_TOLERANCE:
         warnings.warn(
             "every tree has the same weight, so the posterior is flat and says nothing; a log "
             "weight of the form a(P) - a(L) - a(R) cancels in every tree",

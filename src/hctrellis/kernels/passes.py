@@ -14,6 +14,8 @@ import numpy as np
 from hctrellis.kernels.compile import jit
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
+LARGE = 1e100  # the square is still a number
+
 
 @jit
 def list_splits(parents, lefts, rights):
@@ -35,40 +37,48 @@ def list_splits(parents, lefts, rights):
 
 
 @jit
-def absorb(parents, offsets, lefts, rights, log_weights, best, rest):
+def absorb(parents, offsets, lefts, rights, log_weights, best, scale, rest):
     """Fill the tables for some parents from log psi of their splits.
 
-    best, rest : float64 per cluster: log2 of the best tree's weight, and Z / 2^best.
+    best : float64 per cluster, log2 of the best tree's weight
+    scale, rest : float64 per cluster, Z = rest * 2^scale
     Returns the index of a split whose log weight is NaN or +inf, or -1.
     """
     for p in range(parents.size):
-        top = NEVER
+        parent = parents[p]
+        top = peak = NEVER
         for k in range(offsets[p], offsets[p + 1]):
             if not log_weights[k] < np.inf:
                 return k
-            top = max(top, log_weights[k] * LOG2E + best[lefts[k]] + best[rights[k]])
-        best[parents[p]] = NEVER
-        rest[parents[p]] = 0.0
+            x = log_weights[k] * LOG2E
+            top = max(top, x + best[lefts[k]] + best[rights[k]])
+            peak = max(peak, x + scale[lefts[k]] + scale[rights[k]])
+        best[parent] = scale[parent] = NEVER
+        rest[parent] = 0.0
         if top < FORBIDDEN:
             continue
         acc = 0.0
         for k in range(offsets[p], offsets[p + 1]):
-            w = log_weights[k] * LOG2E + best[lefts[k]] + best[rights[k]]
+            w = log_weights[k] * LOG2E + scale[lefts[k]] + scale[rights[k]]
             if w > FORBIDDEN:
-                acc += math.exp2(w - top) * rest[lefts[k]] * rest[rights[k]]
-        best[parents[p]] = top
-        rest[parents[p]] = acc
+                acc += math.exp2(w - peak) * rest[lefts[k]] * rest[rights[k]]
+        best[parent] = top
+        if acc > LARGE:
+            acc, power = math.frexp(acc)
+            peak += power
+        scale[parent] = peak
+        rest[parent] = acc
     return -1
 
 
 @jit
-def split_probabilities(parents, offsets, lefts, rights, log_weights, best, rest, out):
+def split_probabilities(parents, offsets, lefts, rights, log_weights, scale, rest, out):
     """The probabilities of splits given their parents, from log psi."""
     for p in range(parents.size):
         parent = parents[p]
         for k in range(offsets[p], offsets[p + 1]):
             left, right = lefts[k], rights[k]
-            w = log_weights[k] * LOG2E + best[left] + best[right] - best[parent]
+            w = log_weights[k] * LOG2E + scale[left] + scale[right] - scale[parent]
             if rest[parent] > 0.0 and w > FORBIDDEN:
                 out[k] = math.exp2(w) * rest[left] * rest[right] / rest[parent]
             else:

@@ -135,7 +135,7 @@ def _solve_compiled(potential: Potential, threads: int, progress: Progress) -> F
     bad = kernel.solve_low(low, tables, terms.params, terms.root_params, terms.distances)
     advance(bad, n_splits(low))
     Blocks(n, terms.low_bits).visit(solve, advance, threads)
-    return CompiledSolution(potential, best, rest, terms, threads)
+    return CompiledSolution(potential, best, best, rest, terms, threads)
 
 
 def _low_bits(n_leaves: int, linear: bool) -> int:
@@ -174,7 +174,7 @@ def solve_listed(solution: Solution, total: int, progress: Progress) -> None:
     for chunk in solution.chunks():
         splits = solution.splits(chunk)
         weights = solution.log_weights(splits)
-        bad = passes.absorb(*splits, weights, solution.best, solution.rest)
+        bad = passes.absorb(*splits, weights, solution.best, solution.scale, solution.rest)
         if bad >= 0:
             sides = (splits.lefts[bad : bad + 1], splits.rights[bad : bad + 1])
             left, right = (solution.vertices.rows(side) for side in sides)
@@ -186,7 +186,7 @@ def solve_listed(solution: Solution, total: int, progress: Progress) -> None:
 def _solve_numpy(potential: Potential, progress: Progress) -> FullSolution:
     """The upward pass with log weights from NumPy."""
     n = potential.n_leaves
-    best, rest = np.zeros(1 << n), np.zeros(1 << n)
-    solution = NumpySolution(potential, best, rest, Weights(potential, Lattice(n)))
+    best, scale, rest = (np.zeros(1 << n) for _ in range(3))
+    solution = NumpySolution(potential, best, scale, rest, Weights(potential, Lattice(n)))
     solve_listed(solution, n_splits(n), progress)
     return solution

@@ -26,6 +26,7 @@ from hctrellis.trellis.terms import Terms
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
 
+NOTHING = 1e-250  # compiled exponentials end at 2^-960: a probability below is none
 PRIMES_AT_ONCE = 8
 
 Weighed = Callable[[], Iterable[tuple[Splits, "FloatArray"]]]
@@ -40,12 +41,13 @@ class Solution(ABC):
     ----------
     best : float64 array, one per cluster
         log2 of the largest weight of a tree over each cluster; very negative if there is none.
-    rest : float64 array, one per cluster
-        Z of each cluster divided by 2^best.
+    scale, rest : float64 arrays, one per cluster
+        Z of each cluster is rest * 2^scale.
     """
 
     potential: Potential
     best: FloatArray
+    scale: FloatArray
     rest: FloatArray
 
     @property
@@ -85,7 +87,15 @@ class Solution(ABC):
         """log Z over all trees."""
         if self.rest[-1] == 0:
             return -math.inf
-        return float(self.best[-1] * math.log(2) + math.log(self.rest[-1])) + self.constant
+        return float(self.scale[-1] * math.log(2) + math.log(self.rest[-1])) + self.constant
+
+    @property
+    def log_spread(self) -> float:
+        """log Z less the log weight of the best tree; 0 if there is none."""
+        if self.rest[-1] == 0:
+            return 0.0
+        powers = float(self.scale[-1] - self.best[-1])
+        return powers * math.log(2) + math.log(self.rest[-1])
 
     @cached_property
     def map_tree(self) -> Tree:
@@ -135,6 +145,7 @@ class Solution(ABC):
     def probabilities(self) -> FloatArray:
         """The probability that a tree has the cluster, for each; 1 for leaves and root."""
         probabilities = self.around()
+        probabilities[probabilities < NOTHING] = 0.0
         probabilities[self.root] = 1.0
         probabilities[self.vertices.leaves] = 1.0
         return np.minimum(probabilities, 1.0, out=probabilities)
@@ -145,7 +156,7 @@ class Solution(ABC):
 
         weights = self.log_weights(splits)
         probabilities = np.empty(len(weights))
-        passes.split_probabilities(*splits, weights, self.best, self.rest, probabilities)
+        passes.split_probabilities(*splits, weights, self.scale, self.rest, probabilities)
         return probabilities
 
     def split_log_probability(self, parent: int, left: int, right: int) -> float:
@@ -154,7 +165,7 @@ class Solution(ABC):
         if any(self.rest[cluster] == 0 for cluster in clusters):
             return -math.inf
         x = float(self.log_weights(_one_split(parent, left, right))[0])
-        powers = self.best[left] + self.best[right] - self.best[parent]
+        powers = self.scale[left] + self.scale[right] - self.scale[parent]
         rests = math.log(self.rest[left]) + math.log(self.rest[right]) - math.log(self.rest[parent])
         return x + float(powers) / LOG2E + rests
 
@@ -196,7 +207,7 @@ class FullSolution(Solution):
 
 @dataclass(frozen=True)
 class CompiledSolution(FullSolution):
-    """An upward pass with the compiled kernels."""
+    """An upward pass with the compiled kernels; scale is best."""
 
     terms: Terms
     threads: int
