@@ -24,10 +24,12 @@ from hctrellis.trellis.sparse import SparseTrellis
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.trellis.grow import Growth
     from hctrellis.trellis.solution import Solution
 
 FLAT_TOLERANCE = 1e-9
 MAJORITY_MARGIN = 1e-9
+MAX_EXACT_LEAVES = 22  # without being asked: 1.6e10 splits, half a minute
 CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
 
 
@@ -62,12 +64,15 @@ class Posterior:
     potential : Potential
     trellis : FullTrellis or SparseTrellis
         The trees that are considered.
+    growth : Growth or None
+        How the trellis was grown, if it was.
     """
 
     potential: Potential
     trellis: FullTrellis | SparseTrellis
     _solution: Solution
     _threads: int | None = None
+    growth: Growth | None = None
 
     # ---- the distribution ---------------------------------------------------------------------
 
@@ -100,7 +105,9 @@ class Posterior:
         """Log of the posterior probability of a tree."""
         self._check_possible()
         weight = self.potential.log_weight(tree)
-        return weight - self.log_partition if weight > -math.inf else -math.inf
+        if weight == -math.inf or not self._holds(tree):
+            return -math.inf
+        return weight - self.log_partition
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
@@ -357,6 +364,11 @@ class Posterior:
     def _mask(self, items: Cluster) -> int:
         return cluster_mask(items, self._index_of, self.n_leaves)
 
+    def _holds(self, tree: Tree) -> bool:
+        if isinstance(self.trellis, FullTrellis):
+            return True
+        return self.potential.align(tree) in self.trellis
+
     def _probability(self, mask: int) -> float:
         cluster = self._solution.vertices.find(mask)
         return float(self._probabilities[cluster]) if cluster >= 0 else 0.0
@@ -380,12 +392,12 @@ class Posterior:
 
 def infer(
     potential: Potential,
-    trellis: FullTrellis | SparseTrellis | None = None,
+    trellis: FullTrellis | SparseTrellis | Growth | None = None,
     threads: int | None = None,
     progress: Progress | bool | None = None,
     order: Sequence[int] | IntArray | None = None,
 ) -> Posterior:
-    """Exact inference over all binary trees of a potential's leaves.
+    """Inference over all binary trees of a potential's leaves, or over those of a sparse trellis.
 
     Z(P) = sum over splits P = L + R of psi(L, R) Z(L) Z(R), and the same with max for the best
     tree, for all clusters P in O(3^n) time and O(2^n) memory.
@@ -394,9 +406,11 @@ def infer(
     ----------
     potential : Potential
         The model bound to data.
-    trellis : FullTrellis or SparseTrellis, optional
-        Which trees are considered: all, by default. Over a sparse trellis log Z and the weight of
-        the best tree are lower bounds, and probabilities are given its trees.
+    trellis : FullTrellis, SparseTrellis or Growth, optional
+        Which trees are considered: all, by default, for up to 22 leaves; for more, those of a
+        sparse trellis that is grown to fit (see `hctrellis.grow`, which has a budget to set). Over
+        a sparse trellis log Z and the weight of the best tree are lower bounds, and probabilities
+        are given its trees.
     threads : int, optional
         Number of threads; as many as cores by default. Answers do not depend on it.
     progress : bool or callable, optional
@@ -433,15 +447,36 @@ def infer(
         )
     if threads is not None:
         as_count(threads, "threads")
-    if trellis is not None and not isinstance(trellis, FullTrellis | SparseTrellis):
-        raise TypeError(f"trellis must be a FullTrellis or a SparseTrellis; got {trellis!r:.80}")
-    trellis = trellis or FullTrellis(potential.n_leaves)
+    trellis, growth = _as_trellis(trellis, potential, threads)
     if order is not None and isinstance(trellis, SparseTrellis):
         trellis = trellis.reorder(order)
     solution = trellis.solve(potential, threads, _as_progress(progress))
-    post = Posterior(potential, trellis, solution, threads)
+    post = Posterior(potential, trellis, solution, threads, growth)
     _warn_if_flat(post)
     return post
+
+
+def _as_trellis(
+    given: object, potential: Potential, threads: int | None
+) -> tuple[FullTrellis | SparseTrellis, Growth | None]:
+    from hctrellis.trellis.grow import Growth, grow
+
+    if given is None and potential.n_leaves > MAX_EXACT_LEAVES:
+        given = grow(potential, rng=0, threads=threads)
+        if not given.converged:
+            warnings.warn(
+                f"{potential.n_leaves} leaves are too many for all trees; the sparse trellis of "
+                f"{given.trellis.n_clusters} clusters that was grown instead has not converged, so "
+                "log Z is a lower bound that may be far off, and probabilities are given its trees",
+                stacklevel=3,
+            )
+    if isinstance(given, Growth):
+        return given.trellis, given
+    if given is None:
+        return FullTrellis(potential.n_leaves), None
+    if not isinstance(given, FullTrellis | SparseTrellis):
+        raise TypeError(f"trellis must be a FullTrellis or a SparseTrellis; got {given!r:.80}")
+    return given, None
 
 
 def _as_progress(progress: Progress | bool | None) -> Progress | None:

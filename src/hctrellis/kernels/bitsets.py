@@ -92,26 +92,38 @@ def first_leaves(words, firsts, sizes):
 
 
 @jit
-def find_splits(parent, words, hashes, slots, mates, lefts, rights):
-    """All splits of a cluster into two of the table; how many.
+def find_splits(words, hashes, slots, firsts, mates, starts):
+    """All splits of clusters into two of the table, as rows parent, left, right.
 
-    mates : int64, the clusters with the same first leaf, smaller than the parent
-    lefts, rights : int64 (mates), filled
+    firsts : int64 per cluster, its lowest leaf
+    mates, starts : int64, the clusters with lowest leaf f, in order: mates[starts[f] : starts[f+1]]
     """
     rest = np.empty(words.shape[1], np.uint64)
+    found = np.empty((4 * words.shape[0], 3), np.int64)
     count = 0
-    for left in mates:
-        inside = True
-        for w in range(rest.size):
-            inside &= words[left, w] & ~words[parent, w] == 0
-            rest[w] = words[parent, w] ^ words[left, w]
-        if inside:
-            slot = slot_of(rest, hashes[parent] - hashes[left], hashes, words, slots)
-            if slots[slot] >= 0:
-                lefts[count] = left
-                rights[count] = slots[slot]
+    for parent in range(words.shape[0]):
+        for i in range(starts[firsts[parent]], starts[firsts[parent] + 1]):
+            left = mates[i]
+            if left >= parent:
+                break
+            inside = True
+            for w in range(rest.size):
+                inside &= words[left, w] & ~words[parent, w] == 0
+            if not inside:
+                continue
+            for w in range(rest.size):
+                rest[w] = words[parent, w] ^ words[left, w]
+            right = slots[slot_of(rest, hashes[parent] - hashes[left], hashes, words, slots)]
+            if right >= 0:
+                if count == found.shape[0]:
+                    more = np.empty((2 * count, 3), np.int64)
+                    more[:count] = found
+                    found = more
+                found[count, 0] = parent
+                found[count, 1] = left
+                found[count, 2] = right
                 count += 1
-    return count
+    return found[:count]
 
 
 @jit
@@ -185,3 +197,70 @@ def check_splits(words, offsets, lefts, rights):
                 if a & b != 0 or a | b != words[cluster, w]:
                     return cluster
     return -1
+
+
+@jit
+def keep_closed(offsets, lefts, rights, n_leaves, keep):
+    """Reduce the clusters to keep to those that have a tree and are in a tree of the root.
+
+    keep : bool per cluster, changed in place.
+    """
+    n_clusters = keep.size
+    for cluster in range(n_leaves, n_clusters):
+        some = False
+        for k in range(offsets[cluster], offsets[cluster + 1]):
+            some |= keep[lefts[k]] and keep[rights[k]]
+        keep[cluster] &= some
+    reached = np.zeros(n_clusters, np.bool_)
+    reached[n_clusters - 1] = True
+    for cluster in range(n_clusters - 1, n_leaves - 1, -1):
+        if reached[cluster] and keep[cluster]:
+            for k in range(offsets[cluster], offsets[cluster + 1]):
+                if keep[lefts[k]] and keep[rights[k]]:
+                    reached[lefts[k]] = True
+                    reached[rights[k]] = True
+    for cluster in range(n_clusters):
+        keep[cluster] &= reached[cluster]
+
+
+@jit
+def interchanges(
+    words, hashes, slots, offsets, lefts, rights, n_leaves, chances, masses, least, out
+):
+    """The nearest-neighbour interchanges of trees of at least some probability: new clusters only.
+
+    Where P is split into A and B, and B into C and D: A and C may be joined instead, D apart.
+    chances : float64 per split, its probability given the parent; masses : per cluster
+    out : int64 (capacity, 4), rows A, C, D, P
+    Returns their number, or the capacity + 1 if there are more.
+    """
+    count = 0
+    union = np.empty(words.shape[1], np.uint64)
+    for parent in range(n_leaves, masses.size):
+        if masses[parent] < least:
+            continue
+        for k in range(offsets[parent], offsets[parent + 1]):
+            mass = masses[parent] * chances[k]
+            if mass < least:
+                continue
+            for side in range(2):
+                one = lefts[k] if side == 0 else rights[k]
+                other = rights[k] if side == 0 else lefts[k]
+                for j in range(offsets[other], offsets[other + 1]):
+                    if mass * chances[j] < least:
+                        continue
+                    for i in range(2):
+                        joined = lefts[j] if i == 0 else rights[j]
+                        for w in range(union.size):
+                            union[w] = words[one, w] | words[joined, w]
+                        hash_ = hashes[one] + hashes[joined]
+                        if slots[slot_of(union, hash_, hashes, words, slots)] >= 0:
+                            continue
+                        if count == out.shape[0]:
+                            return count + 1
+                        out[count, 0] = one
+                        out[count, 1] = joined
+                        out[count, 2] = rights[j] if i == 0 else lefts[j]
+                        out[count, 3] = parent
+                        count += 1
+    return count

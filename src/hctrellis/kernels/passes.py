@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from hctrellis.kernels.compile import jit
+from hctrellis.kernels.simd import LANES, exp2, load, splat, store, total
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 LARGE = 1e100  # the square is still a number
@@ -37,38 +38,63 @@ def list_splits(parents, lefts, rights):
 
 
 @jit
-def absorb(parents, offsets, lefts, rights, log_weights, best, scale, rest):
+def absorb(parents, offsets, lefts, rights, log_weights, best, scale, rest, shares):
     """Fill the tables for some parents from log psi of their splits.
 
     best : float64 per cluster, log2 of the best tree's weight
     scale, rest : float64 per cluster, Z = rest * 2^scale
+    shares : float64 per split, what it adds to `rest` of its parent
     Returns the index of a split whose log weight is NaN or +inf, or -1.
     """
+    widest = 0
+    for p in range(parents.size):
+        widest = max(widest, offsets[p + 1] - offsets[p])
+    powers, rests = np.empty((2, widest + LANES))
     for p in range(parents.size):
         parent = parents[p]
+        start = offsets[p]
+        count = offsets[p + 1] - start
         top = peak = NEVER
-        for k in range(offsets[p], offsets[p + 1]):
-            if not log_weights[k] < np.inf:
-                return k
-            x = log_weights[k] * LOG2E
-            top = max(top, x + best[lefts[k]] + best[rights[k]])
-            peak = max(peak, x + scale[lefts[k]] + scale[rights[k]])
-        best[parent] = scale[parent] = NEVER
-        rest[parent] = 0.0
-        if top < FORBIDDEN:
-            continue
-        acc = 0.0
-        for k in range(offsets[p], offsets[p + 1]):
-            w = log_weights[k] * LOG2E + scale[lefts[k]] + scale[rights[k]]
-            if w > FORBIDDEN:
-                acc += math.exp2(w - peak) * rest[lefts[k]] * rest[rights[k]]
-        best[parent] = top
-        if acc > LARGE:
-            acc, power = math.frexp(acc)
+        for i in range(count):
+            if not log_weights[start + i] < np.inf:
+                return start + i
+            left, right = lefts[start + i], rights[start + i]
+            x = log_weights[start + i] * LOG2E
+            power = x + scale[left] + scale[right]
+            top = max(top, x + best[left] + best[right])
+            peak = max(peak, power)
+            powers[i] = max(power, NEVER)
+            rests[i] = rest[left] * rest[right] if power > FORBIDDEN else 0.0
+        powers[count : count + LANES] = NEVER
+        rests[count : count + LANES] = 0.0
+        acc = splat(0.0)
+        for i in range(0, count, LANES):
+            terms = exp2(load(powers, i) - peak) * load(rests, i)
+            store(rests, i, terms)
+            acc = acc + terms
+        possible = top > FORBIDDEN
+        z = total(acc)
+        factor = 1.0
+        if z > LARGE:
+            z, power = math.frexp(z)
             peak += power
-        scale[parent] = peak
-        rest[parent] = acc
+            factor = 2.0**-power
+        best[parent] = top if possible else NEVER
+        scale[parent] = peak if possible else NEVER
+        rest[parent] = z if possible else 0.0
+        for i in range(count):
+            shares[start + i] = rests[i] * factor if possible else 0.0
     return -1
+
+
+@jit
+def to_probabilities(parents, offsets, rest, shares, out):
+    """The probabilities of splits given their parents, from their shares."""
+    for p in range(parents.size):
+        whole = rest[parents[p]]
+        inverse = 1.0 / whole if whole > 0.0 else 0.0
+        for k in range(offsets[p], offsets[p + 1]):
+            out[k] = shares[k] * inverse
 
 
 @jit

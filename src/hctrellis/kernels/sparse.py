@@ -8,30 +8,94 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from hctrellis.kernels.simd import LANES, load, store
+
+BLOCK = 128  # splits whose features are brought together, so that four are weighed at a time
+
 
 @jit
-def weigh_listed(
-    parents, offsets, lefts, rights, n_leaves, features, own, params, root_params, cross, out
-):
+def weigh_listed(parents, offsets, lefts, rights, n_leaves, features, own, params, cross, out):
     """Fill log psi of splits, listed one parent after the other (see `passes`).
 
     features : float64 (k, clusters); own : float64 (clusters)
     cross : float64, the extreme distance of each split, if a split function asks for it
     """
-    root = own.size - 1
+    pairs = new_block(features.shape[0])
+    leaves = new_block(features.shape[0])
+    n_pairs = n_leaf_splits = 0
     for p in range(parents.size):
         parent = parents[p]
-        prm = root_params if parent == root else params
-        row = take_row(features, parent)
         for k in range(offsets[p], offsets[p + 1]):
             left, right = lefts[k], rights[k]
-            l = take_row(features, left)
-            r = take_row(features, right)
-            distance = cross[k] if CROSS else 0.0
-            if LEAF_APART and left < n_leaves:
-                x, factor = leaf_one(l, r, row, prm, distance)
-            elif LEAF_APART and right < n_leaves:
-                x, factor = leaf_one(r, l, row, prm, distance)
+            if LEAF_APART and (left < n_leaves or right < n_leaves):
+                if left >= n_leaves:
+                    left, right = right, left
+                put(leaves, n_leaf_splits, k, left, right, parent, features, own, cross)
+                n_leaf_splits += 1
+                if n_leaf_splits == BLOCK:
+                    weigh_leaves(leaves, n_leaf_splits, params, out)
+                    n_leaf_splits = 0
             else:
-                x, factor = pair_one(l, r, row, prm, distance)
-            out[k] = own[parent] + (x + math.log(factor) if SCALED else x)
+                put(pairs, n_pairs, k, left, right, parent, features, own, cross)
+                n_pairs += 1
+                if n_pairs == BLOCK:
+                    weigh_pairs(pairs, n_pairs, params, out)
+                    n_pairs = 0
+    weigh_pairs(pairs, n_pairs, params, out)
+    weigh_leaves(leaves, n_leaf_splits, params, out)
+
+
+@jit
+def new_block(n_features):
+    """Rows of left, right and parent; own, distance, x and factor; number of each split."""
+    rows = np.ones((3, max(1, n_features) * BLOCK))
+    return rows, np.zeros((4, BLOCK)), np.zeros(BLOCK, np.int64)
+
+
+@jit
+def put(block, i, k, left, right, parent, features, own, cross):
+    """Copy what describes split k to position i of a block."""
+    rows, values, numbers = block
+    numbers[i] = k
+    values[0, i] = own[parent]
+    if CROSS:
+        values[1, i] = cross[k]
+    for f in range(features.shape[0]):
+        rows[0, f * BLOCK + i] = features[f, left]
+        rows[1, f * BLOCK + i] = features[f, right]
+        rows[2, f * BLOCK + i] = features[f, parent]
+
+
+@jit
+def weigh_pairs(block, count, params, out):
+    """Log psi of the splits of a block."""
+    rows, values, numbers = block
+    for i in range(0, count, LANES):
+        left, right, parent = load_rows(rows, i)
+        x, factor = pair(left, right, parent, params, load(values[1], i))
+        store(values[2], i, load(values[0], i) + x)
+        if SCALED:
+            store(values[3], i, factor)
+    for i in range(count):
+        out[numbers[i]] = values[2, i] + (math.log(values[3, i]) if SCALED else 0.0)
+
+
+@jit
+def weigh_leaves(block, count, params, out):
+    """The same where the left children are single leaves."""
+    rows, values, numbers = block
+    for i in range(0, count, LANES):
+        left, right, parent = load_rows(rows, i)
+        x, factor = leaf(left, right, parent, params, load(values[1], i))
+        store(values[2], i, load(values[0], i) + x)
+        if SCALED:
+            store(values[3], i, factor)
+    for i in range(count):
+        out[numbers[i]] = values[2, i] + (math.log(values[3, i]) if SCALED else 0.0)
+
+
+@jit
+def load_rows(rows, i):
+    return load_row(rows[0], i, BLOCK), load_row(rows[1], i, BLOCK), load_row(rows[2], i, BLOCK)

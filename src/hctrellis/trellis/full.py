@@ -174,7 +174,8 @@ def solve_listed(solution: Solution, total: int, progress: Progress) -> None:
     for chunk in solution.chunks():
         splits = solution.splits(chunk)
         weights = solution.log_weights(splits)
-        bad = passes.absorb(*splits, weights, solution.best, solution.scale, solution.rest)
+        tables = (solution.best, solution.scale, solution.rest)
+        bad = passes.absorb(*splits, weights, *tables, solution.shares(splits))
         if bad >= 0:
             sides = (splits.lefts[bad : bad + 1], splits.rights[bad : bad + 1])
             left, right = (solution.vertices.rows(side) for side in sides)

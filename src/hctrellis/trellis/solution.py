@@ -72,6 +72,10 @@ class Solution(ABC):
     def n_trees(self) -> int:
         """The exact number of trees of non-zero weight."""
 
+    def shares(self, splits: Splits) -> FloatArray:
+        """An array for what each split adds to `rest` of its parent, which the pass fills."""
+        return np.empty(len(splits.lefts))
+
     @property
     def constant(self) -> float:
         """What the tables leave out of the log weight of every tree."""

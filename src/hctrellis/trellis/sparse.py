@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import n_trees
+from hctrellis.clusters import BoolArray, n_trees
 from hctrellis.potentials.base import Potential, extremes
 from hctrellis.potentials.checks import as_count
 from hctrellis.tree import Tree
@@ -129,6 +129,13 @@ class SparseTrellis:
         vertices = merge(self.n_leaves, words, hash_rows(words), self.vertices.triples())
         return SparseTrellis(vertices, self.keep)
 
+    def restrict(self, keep: BoolArray) -> SparseTrellis:
+        """The trees that are made of some of the clusters, all splits between these kept.
+
+        Clusters which are then in no tree are left out too; a ValueError if no tree remains.
+        """
+        return SparseTrellis(self.vertices.restrict(keep), self.keep)
+
     @property
     def n_leaves(self) -> int:
         """Number of leaves."""
@@ -157,7 +164,8 @@ class SparseTrellis:
 
         best, scale, rest = (np.zeros(self.n_clusters) for _ in range(3))
         rest[: self.n_leaves] = 1.0
-        passes.absorb(*self.vertices.splits(), np.zeros(self.n_splits), best, scale, rest)
+        zeros, shares = np.zeros(self.n_splits), np.empty(self.n_splits)
+        passes.absorb(*self.vertices.splits(), zeros, best, scale, rest, shares)
         return float(math.log(rest[-1]) + scale[-1] * math.log(2))
 
     @property
@@ -241,8 +249,9 @@ class SparseTrellis:
             raise ValueError(
                 f"the potential has {potential.n_leaves} leaves, the trellis {self.n_leaves}"
             )
-        tables = (np.zeros(self.n_clusters) for _ in range(3))
-        solution = SparseSolution(potential, *tables, self, _weigh(potential, self))
+        best, scale, rest = (np.zeros(self.n_clusters) for _ in range(3))
+        weights, shares = _weigh(potential, self), np.empty(self.n_splits)
+        solution = SparseSolution(potential, best, scale, rest, self, weights, shares)
         solve_listed(solution, self.n_splits, progress or silent)
         return solution
 
@@ -296,6 +305,8 @@ class SparseSolution(Solution):
     trellis: SparseTrellis
     weights: FloatArray
     """Log psi of every split."""
+    filled: FloatArray
+    """What each split adds to `rest` of its parent."""
 
     @property
     def vertices(self) -> SparseVertices:
@@ -307,11 +318,27 @@ class SparseSolution(Solution):
     def splits(self, parents: IntArray) -> Splits:
         return self.vertices.splits(int(parents[0]), int(parents[-1]) + 1)
 
-    def log_weights(self, splits: Splits) -> FloatArray:
+    def _part(self, splits: Splits) -> slice | None:
+        """Where the splits are, if they are all splits of their parents."""
         first, last = int(splits.parents[0]), int(splits.parents[-1])
         start, end = self.vertices.offsets[first], self.vertices.offsets[last + 1]
-        if len(splits.lefts) == end - start:
-            return self.weights[start:end]
+        return slice(start, end) if len(splits.lefts) == end - start else None
+
+    def shares(self, splits: Splits) -> FloatArray:
+        return self.filled[self._part(splits)]
+
+    def split_probabilities(self, splits: Splits) -> FloatArray:
+        from hctrellis.kernels import passes
+
+        probabilities = np.empty(len(splits.lefts))
+        shares = self.shares(splits)
+        passes.to_probabilities(splits.parents, splits.offsets, self.rest, shares, probabilities)
+        return probabilities
+
+    def log_weights(self, splits: Splits) -> FloatArray:
+        part = self._part(splits)
+        if part is not None:
+            return self.weights[part]
         found = self.trellis.split_numbers(splits.parents, splits.lefts)
         return np.where(found >= 0, self.weights[found], -np.inf)
 
@@ -335,17 +362,17 @@ def _weigh(potential: Potential, trellis: SparseTrellis) -> FloatArray:
         terms = part.own(v)
         if terms is not None:
             own += terms
+    features = np.array(rows) if rows else np.empty((0, len(v)))
+    cross = _cross(parts, v)
     weights = np.empty(trellis.n_splits)
-    bind(("weights", "sparse"), codes).weigh_listed(
-        *v.splits(),
-        v.n_leaves,
-        np.array(rows) if rows else np.empty((0, len(v))),
-        own,
-        tuple(p for part in parts for p in part.params()),
-        tuple(p for part in parts for p in part.params(root=True)),
-        _cross(parts, v),
-        weights,
-    )
+    kernel = bind(("weights", "sparse"), codes)
+    at_root = int(v.offsets[v.root])
+    for root, some in ((False, slice(at_root)), (True, slice(at_root, None))):
+        params = tuple(p for part in parts for p in part.params(root))
+        splits = v.splits(v.root, len(v)) if root else v.splits(v.n_leaves, v.root)
+        tables = (v.n_leaves, features, own, params, cross[some])
+        if len(splits.lefts) > 0:
+            kernel.weigh_listed(*splits, *tables, weights[some])
     return weights
 
 

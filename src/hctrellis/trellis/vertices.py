@@ -133,23 +133,58 @@ class SparseVertices:
         parents = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         return np.stack([parents, self.lefts, self.rights], axis=1)
 
+    def restrict(self, keep: BoolArray) -> SparseVertices:
+        """Some of the clusters, those that can form trees, and the splits between them."""
+        from hctrellis.kernels import bitsets
+
+        kept = np.array(keep, bool)
+        kept[self.leaves] = True
+        bitsets.keep_closed(self.offsets, self.lefts, self.rights, self.n_leaves, kept)
+        if not (kept[self.root] and kept[self.leaves].all()):
+            raise ValueError("no tree can be made of these clusters")
+        number = np.cumsum(kept) - 1
+        triples = self.triples()
+        triples = number[triples[kept[triples].all(axis=1)]]
+        offsets = np.searchsorted(triples[:, 0], np.arange(kept.sum() + 1))
+        lefts, rights = (np.ascontiguousarray(triples[:, side]) for side in (1, 2))
+        return SparseVertices(self.n_leaves, self.words[kept], offsets, lefts, rights)
+
+    def interchanges(
+        self, chances: FloatArray, masses: FloatArray, least: float, out: IntArray
+    ) -> int:
+        """Fill rows (A, C, D, P) with interchanges that make new clusters; how many.
+
+        Where P is split into A and B, and B into C and D, with a probability of `least`: A and C
+        may be joined instead, D apart. One more than there is room for if they are too many.
+        """
+        from hctrellis.kernels import bitsets
+
+        splits = (self.offsets, self.lefts, self.rights, self.n_leaves)
+        count: int = bitsets.interchanges(
+            self.words, *self._table, *splits, chances, masses, least, out
+        )
+        return count
+
+    def extend(self, joins: IntArray) -> SparseVertices:
+        """More clusters and splits: row (A, C, D, P) joins A and C, next to D in P."""
+        words = np.concatenate([self.words, self.words[joins[:, 0]] | self.words[joins[:, 1]]])
+        hashes, _ = self._table
+        hashes = np.concatenate([hashes, hashes[joins[:, 0]] + hashes[joins[:, 1]]])
+        joined = len(self) + np.arange(len(joins))
+        below = np.stack([joined, joins[:, 0], joins[:, 1]], axis=1)
+        above = np.stack([joins[:, 3], joined, joins[:, 2]], axis=1)
+        triples = np.concatenate([self.triples(), below, above])
+        return merge(self.n_leaves, words, hashes, triples)
+
     def find_splits(self) -> Triples:
         """Every split of a cluster into two of these clusters."""
         from hctrellis.kernels import bitsets
 
-        hashes, slots = self._table
         firsts, _ = _first_leaves(self.words)
-        found = []
-        lefts, rights = np.empty((2, len(self)), np.int64)
-        same_first = {leaf: np.flatnonzero(firsts == leaf) for leaf in range(self.n_leaves)}
-        for parent in range(self.n_leaves, len(self)):
-            mates = same_first[int(firsts[parent])]
-            mates = mates[: np.searchsorted(mates, parent)]
-            count = bitsets.find_splits(parent, self.words, hashes, slots, mates, lefts, rights)
-            some = np.empty((count, 3), np.int64)
-            some[:, 0], some[:, 1], some[:, 2] = parent, lefts[:count], rights[:count]
-            found.append(some)
-        return np.concatenate(found) if found else np.empty((0, 3), np.int64)
+        mates = np.argsort(firsts, kind="stable")
+        starts = np.searchsorted(firsts[mates], np.arange(self.n_leaves + 1))
+        found: Triples = bitsets.find_splits(self.words, *self._table, firsts, mates, starts)
+        return found
 
 
 def n_words(n_leaves: int) -> int:

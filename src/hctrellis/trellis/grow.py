@@ -1,0 +1,194 @@
+"""A sparse trellis grown to fit one data set, for more leaves than the full one can hold.
+
+It starts from the trees that searches find. Then, round by round: it is extended by the clusters of
+all nearest-neighbour interchanges of its more probable trees, and by what local search finds from a
+tree drawn from it; the upward and downward pass tell the probability of every cluster; the most
+probable are kept, with all splits between them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hctrellis.logs import FORBIDDEN
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.checks import as_count, as_positive
+from hctrellis.trellis.sparse import SparseSolution, SparseTrellis
+from hctrellis.trellis.vertices import complete
+
+if TYPE_CHECKING:
+    from hctrellis.tree import IntArray
+
+MAX_CLUSTERS = 20_000
+TIME_LIMIT = 30.0
+SETTLED = 1e-3  # a gain of log Z that is none
+LEAST_PROBABILITY = 1e-7  # of a cluster that is kept
+EXTENSION = 8  # interchanges tried in a round, over the clusters that may be kept
+LEAST_MASS = 1e-9  # of an interchange
+SEARCH_SHARE = 0.4  # of the time, before the first round
+
+
+class Step(NamedTuple):
+    """The state of a growing trellis: its size and its two lower bounds."""
+
+    seconds: float
+    n_clusters: int
+    n_splits: int
+    log_partition: float
+    map_log_weight: float
+
+
+@dataclass(frozen=True, repr=False)
+class Growth:
+    """A grown trellis, and how it came about.
+
+    Attributes
+    ----------
+    trellis : SparseTrellis
+    trace : tuple of Step
+        After each round.
+    converged : bool
+        Whether it stopped because another round would have added next to nothing, and not for
+        lack of time or of room for more clusters.
+    """
+
+    trellis: SparseTrellis
+    trace: tuple[Step, ...]
+    converged: bool
+
+    def __repr__(self) -> str:
+        last = self.trace[-1]
+        end = "converged" if self.converged else "not converged"
+        return (
+            f"Growth({len(self.trace)} rounds, {last.seconds:.1f} s, {last.n_clusters} clusters, "
+            f"log Z >= {last.log_partition:.6g}, {end})"
+        )
+
+
+def grow(
+    potential: Potential,
+    max_clusters: int = MAX_CLUSTERS,
+    time_limit: float = TIME_LIMIT,
+    rng: int | np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Callable[[Step], None] | None = None,
+) -> Growth:
+    """Grow a sparse trellis that holds as much of the posterior of a potential as it can.
+
+    Parameters
+    ----------
+    potential : Potential
+    max_clusters : int
+        The most clusters that are kept.
+    time_limit : float
+        Seconds, roughly: a round that has begun is finished.
+    rng : None, int or numpy Generator
+    threads : int, optional
+        For local search.
+    progress : callable, optional
+        Called with the `Step` after each round.
+
+    Examples
+    --------
+    >>> import hctrellis as hct
+    >>> growth = grow(hct.Dasgupta([[0, 2, 1], [2, 0, 1], [1, 1, 0]]), rng=1)
+    >>> growth.trellis
+    SparseTrellis(3 leaves, 7 clusters, 6 splits, 3 trees)
+    """
+    most = max(as_count(max_clusters, "max_clusters"), 2 * potential.n_leaves - 1)
+    end = time.monotonic() + as_positive(time_limit, "time_limit")
+    growing = _Growing(potential, most, end, np.random.default_rng(rng), threads)
+    trace = []
+    while True:
+        trace.append(growing.step())
+        if progress is not None:
+            progress(trace[-1])
+        if growing.settled or time.monotonic() > end:
+            return Growth(growing.solution.trellis, tuple(trace), growing.converged)
+        growing.advance()
+
+
+class _Growing:
+    """A trellis that grows round by round."""
+
+    def __init__(
+        self,
+        potential: Potential,
+        most: int,
+        end: float,
+        rng: np.random.Generator,
+        threads: int | None,
+    ) -> None:
+        self.potential = potential
+        self.most = most
+        self.rng = rng
+        self.threads = threads
+        self.start = time.monotonic()
+        self.settled = self.converged = False
+        self.least = 1e-3  # probability of the trees whose interchanges are tried
+        self.crowded = False  # whether clusters were left out for lack of room
+        found = self._search((end - self.start) * SEARCH_SHARE)
+        self.solution = self._narrow(SparseTrellis.from_children(found).solve(potential))
+
+    def step(self) -> Step:
+        """Where it is."""
+        solution = self.solution
+        seconds = time.monotonic() - self.start
+        size = solution.trellis.n_clusters, solution.trellis.n_splits
+        best = float(solution.best[-1]) * np.log(2)
+        best = best + solution.constant if solution.best[-1] > FORBIDDEN else -np.inf
+        return Step(seconds, *size, solution.log_partition, float(best))
+
+    def advance(self) -> None:
+        """One round."""
+        before = self.solution
+        wide = self._widen(before)
+        now = self._narrow(wide)
+        if now.log_partition >= before.log_partition:
+            self.solution = now
+        gain = now.log_partition - before.log_partition
+        self.settled = not gain > SETTLED
+        self.converged = self.settled and not self.crowded
+
+    def _search(self, seconds: float) -> IntArray:
+        """Trees that searches find, as children."""
+        from hctrellis.search import beam_search, greedy, local_search
+
+        n = self.potential.n_leaves
+        trees = [greedy(self.potential), *beam_search(self.potential, min(n, 100), min(n, 100))]
+        found = local_search(
+            self.potential, trees[0], time_limit=seconds, rng=self.rng, threads=self.threads
+        )
+        return np.concatenate([np.array([tree.children for tree in trees]), found.children])
+
+    def _widen(self, solution: SparseSolution) -> SparseSolution:
+        """The trellis with the interchanges of its trees, the more probable first."""
+        v = solution.vertices
+        chances, masses = solution.split_probabilities(v.splits()), solution.probabilities
+        capacity = EXTENSION * self.most
+        joins = np.empty((capacity, 4), np.int64)
+        count = v.interchanges(chances, masses, self.least, joins)
+        while count > capacity:
+            self.least *= 4
+            count = v.interchanges(chances, masses, self.least, joins)
+        self.least = max(LEAST_MASS, self.least / 4)
+        wide = SparseTrellis(v.extend(joins[:count]))
+        return wide.solve(self.potential)
+
+    def _narrow(self, solution: SparseSolution) -> SparseSolution:
+        """The most probable clusters, those of the best tree among them, and all their splits."""
+        v = solution.vertices
+        p = solution.probabilities.copy()
+        possible = solution.best[-1] > FORBIDDEN
+        if possible:
+            p[v.find_all(list(solution.map_tree.clusters()))] = 1.0
+        keep = p > LEAST_PROBABILITY
+        self.crowded = not possible or int(keep.sum()) > self.most
+        keep[np.argsort(-p, kind="stable")[self.most :]] = False
+        kept = v.restrict(keep) if possible else v
+        return SparseTrellis(complete(kept), "all").solve(self.potential)
