@@ -365,6 +365,34 @@ def format_newick(
     return "".join(_newick_pieces(tree, names)) + ";"
 
 
+def newick_many(children: IntArray, labels: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """Write many trees of equal numbers of leaves in Newick format.
+
+    Parameters
+    ----------
+    children : int array, shape (m, n - 1, 2)
+        `Tree.children` of each tree.
+    labels : sequence of m sequences of n str, optional
+        Labels of the leaves of each tree; "0", "1", ... if not given.
+
+    Examples
+    --------
+    >>> newick_many(np.array([[[0, 1], [3, 2]], [[1, 2], [0, 3]]]))
+    ['((0,1),2);', '(0,(1,2));']
+    """
+    m, n_leaves = len(children), children.shape[1] + 1
+    names = np.empty((m, 2 * n_leaves - 1), object)
+    if labels is None:
+        names[:, :n_leaves] = [str(leaf) for leaf in range(n_leaves)]
+    else:
+        names[:, :n_leaves] = [[*map(quote_label, row)] for row in labels]
+    each = np.arange(m)
+    for node, pair in enumerate(children.swapaxes(0, 1), start=n_leaves):
+        names[:, node] = "(" + names[each, pair[:, 0]] + "," + names[each, pair[:, 1]] + ")"
+    texts: list[str] = (names[:, -1] + ";").tolist()
+    return texts
+
+
 def quote_label(label: str) -> str:
     """Return a label as it is written in Newick and NEXUS, in quotes if it needs them.
 

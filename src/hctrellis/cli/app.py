@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -38,14 +38,14 @@ ABOUT_BATCH = (
 )
 
 
-class JetModel(str, Enum):
+class JetModel(StrEnum):
     """The models of jets."""
 
     ginkgo = "ginkgo"
     jetmass = "jetmass"
 
 
-class JetPreset(str, Enum):
+class JetPreset(StrEnum):
     """The kinds of simulated jets."""
 
     qcd = "qcd"

@@ -1,0 +1,147 @@
+"""Speed of batches: jets per second, and what a second worker brings.
+
+    python benchmarks/batch.py
+
+Kernels are compiled and workers are up before anything is timed, except where a whole process is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import hctrellis as hct
+from common import best_seconds, machine, run_python, table, write_section
+from exact import Targets, log
+from hctrellis.simulate import Jets, ginkgo
+from hctrellis.trellis.blocks import default_threads
+
+RATES = {"lam": 1.5, "t_cut": 16.0}
+SIZES = (5, 8, 10, 12)
+ONE_SIZE = 5000  # jets of equal size
+LOCAL, CLUSTER = 20_000, 50_000  # jets of 5 to 10 leaves
+FILE = 5000
+WARM = 200
+REPEATS = 2
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Seconds of one worker and of two, for the same jets."""
+
+    name: str
+    n_jets: int
+    one: float
+    two: float
+
+    @property
+    def ratio(self) -> float:
+        return self.one / self.two
+
+
+def infer(jets: Jets, scheduler: object = "serial", workers: int | None = None) -> hct.BatchResult:
+    return hct.infer_many(jets, scheduler=scheduler, workers=workers)
+
+
+def seconds(run: Callable[[Jets], object], jets: Jets) -> float:
+    """The best time of a run whose workers are warm."""
+    run(jets[:WARM])
+    return best_seconds(lambda: run(jets), REPEATS)
+
+
+def rates() -> dict[int, float]:
+    """Jets per second on one core, by the number of leaves."""
+    found = {}
+    for n in SIZES:
+        found[n] = ONE_SIZE / seconds(infer, ginkgo(ONE_SIZE, leaves=n, rng=n))
+        log(f"{n} leaves: {found[n]:,.0f} jets per second")
+    return found
+
+
+def local_gain(scheduler: str) -> Gain:
+    jets = ginkgo(LOCAL, leaves=(5, 10), rng=1)
+    one, two = (
+        seconds(lambda some, w=workers: infer(some, scheduler, w), jets) for workers in (1, 2)
+    )
+    log(f"{scheduler}: {one:.2f} s with one, {two:.2f} s with two")
+    return Gain(f"two {scheduler}", LOCAL, one, two)
+
+
+def cluster_gain() -> Gain:
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": None}
+    jets = ginkgo(CLUSTER, leaves=(5, 10), rng=1)
+    times = []
+    for workers in (1, 2):
+        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
+            client.wait_for_workers(workers)
+            client.run(infer, jets[:WARM])
+            times.append(seconds(lambda some, c=client: infer(some, c), jets))
+    log(f"Dask: {times[0]:.2f} s with one, {times[1]:.2f} s with two")
+    return Gain("Dask LocalCluster, two workers", CLUSTER, *times)
+
+
+def from_file_to_parquet() -> float:
+    """Seconds of the whole command line."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = Path(folder, "jets.parquet"), Path(folder, "results")
+        ginkgo(FILE, leaves=(5, 10), rng=1).to_parquet(path)
+        options = ["--lam", str(RATES["lam"]), "--t-cut", str(RATES["t_cut"]), "--overwrite"]
+        command = ["-m", "hctrellis", "batch", str(path), *options, "-o", str(out)]
+        run_python(*command)
+        return best_seconds(lambda: run_python(*command), REPEATS)
+
+
+def gains() -> Iterator[Gain]:
+    yield local_gain("threads")
+    yield local_gain("processes")
+    yield cluster_gain()
+
+
+def measure() -> str:
+    """Run everything and return the section of the results."""
+    targets = Targets()
+    speeds = rates()
+    targets.at_least("10-leaf jets per second and core", 15_000, speeds[10])
+    found = list(gains())
+    if default_threads() >= 2:
+        local = max(gain.ratio for gain in found[:2])
+        targets.at_least("two processes or threads against one", 1.7, local)
+        targets.at_least(f"two Dask workers against one, {CLUSTER:,} jets", 1.5, found[2].ratio)
+    command = from_file_to_parquet()
+    targets.at_most(f"{FILE:,} jets of 5 to 10 leaves, from file to Parquet", 10, command, " s")
+    return section(targets, speeds, found)
+
+
+def section(targets: Targets, speeds: dict[int, float], found: list[Gain]) -> str:
+    speed_rows = [[str(n), f"{speed:,.0f}", f"{1e6 / speed:.1f}"] for n, speed in speeds.items()]
+    gain_rows = [
+        [g.name, f"{g.n_jets:,}", f"{g.one:.2f}", f"{g.two:.2f}", f"{g.ratio:.2f}"] for g in found
+    ]
+    return "\n".join(
+        [
+            "## batch\n",
+            "`python benchmarks/batch.py`: many jets (Ginkgo, lam 1.5, t_cut 16): log Z, MAP tree "
+            "as Newick, number of trees.\n",
+            *(f"- {fact}" for fact in machine()),
+            "\n### Targets\n",
+            targets.table(),
+            "### One core\n",
+            table(["leaves", "jets per second", "microseconds per jet"], speed_rows),
+            "### Two workers, jets of 5 to 10 leaves\n",
+            table(["workers", "jets", "one: seconds", "two: seconds", "ratio"], gain_rows),
+        ]
+    )
+
+
+def main() -> None:
+    text = measure()
+    write_section("batch", text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

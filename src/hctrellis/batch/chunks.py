@@ -1,0 +1,309 @@
+"""A chunk of data sets: a unit of work, and its answers as a table.
+
+A chunk holds consecutive data sets. `solve_chunk` checks them, groups those of equal numbers of
+leaves, has each group solved, and returns an Arrow table with one row per data set, in order. It
+is what threads, processes and machines run.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hctrellis.batch.fingerprint import fingerprint
+from hctrellis.batch.tables import arrow
+from hctrellis.lanes import (
+    Columns,
+    Model,
+    explain,
+    solve_group,
+    solve_jets,
+    weigh_group,
+    weigh_jets,
+)
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.checks import default_labels
+from hctrellis.potentials.jets import SPACE_LIKE_TOLERANCE
+from hctrellis.tree import Tree
+
+if TYPE_CHECKING:
+    from hctrellis.clusters import BoolArray
+    from hctrellis.tree import FloatArray, IntArray
+
+COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
+DECIMAL_DIGITS = 38  # of an Arrow decimal; (2n - 3)!! has 36 at the 28 leaves that are possible
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns a table has besides those it always has."""
+
+    entropy: bool = False
+    truth: bool = False
+    seconds: bool = False
+    wide: bool = False
+    """Whether the number of trees may not fit into 64 bits."""
+
+    def schema(self) -> Any:
+        """The Arrow schema of the tables."""
+        pa = arrow()
+        number = pa.float64()
+        fields = {
+            "n": pa.int64(),
+            "log_partition": number,
+            "map_log_weight": number,
+            "map_tree": pa.string(),
+            "n_trees": pa.decimal128(DECIMAL_DIGITS, 0) if self.wide else pa.int64(),
+            **({"entropy": number} if self.entropy else {}),
+            **({"true_log_weight": number} if self.truth else {}),
+            **({"seconds": number} if self.seconds else {}),
+            "error": pa.string(),
+        }
+        return pa.schema(fields.items())
+
+
+class Chunk(ABC):
+    """Consecutive data sets.
+
+    Attributes
+    ----------
+    sizes : int64 array, shape (m,)
+        Numbers of leaves.
+    trees : sequence of str or None, or None
+        The true trees in Newick format, if there are any.
+    """
+
+    sizes: IntArray
+    trees: Sequence[str | None] | None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @abstractmethod
+    def check(self) -> dict[int, str]:
+        """What is wrong with the data sets that cannot be solved, by position."""
+
+    @abstractmethod
+    def solve(self, rows: IntArray, entropy: bool) -> Columns:
+        """Solve data sets of equal size."""
+
+    @abstractmethod
+    def labels(self, rows: IntArray) -> list[tuple[str, ...]] | None:
+        """The labels of the leaves; None if they are "0", "1", ..."""
+
+    @abstractmethod
+    def weigh(self, rows: IntArray, children: IntArray) -> FloatArray:
+        """The log weights of trees, one for each of some data sets of equal size."""
+
+    @abstractmethod
+    def align(self, row: int, tree: Tree) -> Tree:
+        """A tree with the leaves in the order of the data set."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A text that tells this chunk from all others."""
+
+
+@dataclass(frozen=True)
+class JetChunk(Chunk):
+    """Jets of one model.
+
+    Attributes
+    ----------
+    model : type
+        `Ginkgo` or `JetMass`.
+    parameters : mapping
+        What the model takes besides momenta.
+    momenta : float64 array, shape (number of particles, 4)
+        Those of all jets, one after the other.
+    errors : mapping from int to str
+        What is known to be wrong, by position; such a jet has no momenta here.
+    """
+
+    model: Model
+    parameters: Mapping[str, Any]
+    momenta: FloatArray
+    sizes: IntArray
+    errors: Mapping[int, str]
+    trees: Sequence[str | None] | None = None
+
+    def check(self) -> dict[int, str]:
+        jets = np.repeat(np.arange(len(self)), self.sizes)
+        suspects = np.union1d(jets[_malformed(self.momenta)], np.flatnonzero(self.sizes == 0))
+        found = dict(self.errors)
+        for row in map(int, suspects):
+            if row not in found:
+                try:
+                    self.model(self._block(np.array([row]))[0], **self.parameters)
+                except ValueError as error:
+                    found[row] = str(error)
+        return found
+
+    def solve(self, rows: IntArray, entropy: bool) -> Columns:
+        return solve_jets(self.model, self._block(rows), self.parameters, entropy)
+
+    def labels(self, rows: IntArray) -> None:
+        return None
+
+    def weigh(self, rows: IntArray, children: IntArray) -> FloatArray:
+        return weigh_jets(self.model, self._block(rows), children, self.parameters)
+
+    def align(self, row: int, tree: Tree) -> Tree:
+        return _align(tree, default_labels(int(self.sizes[row])))
+
+    def fingerprint(self) -> str:
+        return fingerprint(self.momenta, self.sizes, self.trees, dict(self.errors))
+
+    def _block(self, rows: IntArray) -> FloatArray:
+        """The momenta of jets of equal size, shape (m, n, 4)."""
+        places = self._starts[rows][:, None] + np.arange(self.sizes[rows[0]])
+        return self.momenta[places]
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return np.cumsum(self.sizes) - self.sizes
+
+
+def _malformed(momenta: FloatArray) -> BoolArray:
+    """Whether a particle has a momentum that a jet refuses."""
+    with np.errstate(all="ignore"):
+        energies = momenta[:, 0] ** 2
+        squares = (momenta[:, 1:] ** 2).sum(axis=1)
+        space_like = energies - squares < -SPACE_LIKE_TOLERANCE * np.maximum(energies, squares)
+    malformed: BoolArray = ~np.isfinite(momenta).all(axis=1) | (momenta[:, 0] < 0) | space_like
+    return malformed
+
+
+@dataclass(frozen=True)
+class PotentialChunk(Chunk):
+    """Potentials of any kind."""
+
+    potentials: Sequence[Potential]
+    sizes: IntArray
+    trees: Sequence[str | None] | None = None
+
+    def check(self) -> dict[int, str]:
+        return {}
+
+    def solve(self, rows: IntArray, entropy: bool) -> Columns:
+        return solve_group(self._group(rows), entropy)
+
+    def labels(self, rows: IntArray) -> list[tuple[str, ...]]:
+        return [potential.labels for potential in self._group(rows)]
+
+    def weigh(self, rows: IntArray, children: IntArray) -> FloatArray:
+        return weigh_group(self._group(rows), children)
+
+    def align(self, row: int, tree: Tree) -> Tree:
+        return _align(tree, self.potentials[row].labels)
+
+    def fingerprint(self) -> str:
+        return fingerprint(list(self.potentials), self.trees)
+
+    def _group(self, rows: IntArray) -> list[Potential]:
+        return [self.potentials[row] for row in rows]
+
+
+def _align(tree: Tree, labels: tuple[str, ...]) -> Tree:
+    if set(tree.labels) != set(labels):
+        odd = min(set(tree.labels) ^ set(labels))
+        raise ValueError(
+            f"it has {tree.n_leaves} leaves and the data set {len(labels)}, and their labels "
+            f"differ, for instance {odd!r}"
+        )
+    return tree.reorder(labels)
+
+
+# ---- answers ----------------------------------------------------------------------------------
+
+
+class Answers:
+    """The columns of a table while it is filled; NaN and None become null."""
+
+    def __init__(self, chunk: Chunk, wanted: Wanted) -> None:
+        m = len(chunk)
+        self.chunk, self.wanted = chunk, wanted
+        self.errors = chunk.check()
+        self.n_trees: list[int | None] = [None] * m
+        self.map_trees = np.full(m, None, object)
+        names = ("log_partition", "map_log_weight", "entropy", "true_log_weight", "seconds")
+        self.numbers = {name: np.full(m, np.nan) for name in names}
+
+    def groups(self) -> Iterator[IntArray]:
+        """The rows that can be solved, those of equal size together."""
+        sizes = self.chunk.sizes.copy()
+        sizes[list(self.errors)] = -1
+        for size in np.unique(sizes[sizes >= 0]):
+            yield np.flatnonzero(sizes == size)
+
+    def solve(self, rows: IntArray) -> None:
+        """Fill in the answers for a group."""
+        start = time.perf_counter()
+        found = self.chunk.solve(rows, self.wanted.entropy)
+        seconds = (time.perf_counter() - start) / len(rows)
+        solved = np.ones(len(rows), bool)
+        solved[list(found.errors)] = False
+        self.errors.update({int(rows[i]): message for i, message in found.errors.items()})
+        for name in ("log_partition", "map_log_weight", "entropy"):
+            self.numbers[name][rows] = getattr(found, name)
+        self.numbers["seconds"][rows] = np.where(solved, seconds, np.nan)
+        for i in np.flatnonzero(solved):
+            self.n_trees[rows[i]] = found.n_trees[i]
+        self._write_trees(rows, found.children, solved & (found.log_partition > -math.inf))
+
+    def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:
+        from hctrellis.treeformats import newick_many
+
+        rows = rows[possible]
+        if len(rows) > 0:
+            self.map_trees[rows] = newick_many(children[possible], self.chunk.labels(rows))
+
+    def weigh(self, rows: IntArray) -> None:
+        """Fill in the log weights of the true trees of a group."""
+        read = {int(row): tree for row in rows if (tree := self._true_tree(row)) is not None}
+        if read:
+            places = np.array([*read])
+            children = np.array([tree.children for tree in read.values()])
+            self.numbers["true_log_weight"][places] = self.chunk.weigh(places, children)
+
+    def _true_tree(self, row: int) -> Tree | None:
+        assert self.chunk.trees is not None
+        text = self.chunk.trees[row]
+        if text is None or row in self.errors:
+            return None
+        try:
+            return self.chunk.align(row, Tree.from_newick(text))
+        except ValueError as error:
+            self.errors[int(row)] = f"the true tree cannot be weighed: {explain(error)}"
+            return None
+
+    def table(self) -> Any:
+        """All columns as an Arrow table."""
+        pa = arrow()
+        m, schema = len(self.chunk), self.wanted.schema()
+        columns = {
+            "n": self.chunk.sizes,
+            "map_tree": self.map_trees,
+            "n_trees": pa.array(self.n_trees, schema.field("n_trees").type),
+            "error": [self.errors.get(row) for row in range(m)],
+        }
+        for name, values in self.numbers.items():
+            columns[name] = pa.array(values, mask=np.isnan(values))
+        return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def solve_chunk(chunk: Chunk, wanted: Wanted) -> Any:
+    """Solve all data sets of a chunk; returns an Arrow table with a row for each."""
+    answers = Answers(chunk, wanted)
+    for rows in answers.groups():
+        answers.solve(rows)
+        if wanted.truth:
+            answers.weigh(rows)
+    return answers.table()

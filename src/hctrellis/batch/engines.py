@@ -1,0 +1,187 @@
+"""Who solves the chunks: this thread, threads, joblib's workers, or a Dask cluster.
+
+An engine is called with a function and an iterator of numbered chunks, and yields numbered answers
+as they are ready. It holds only a few chunks at a time, so that neither a long input nor slow
+writing fills the memory. When it is stopped, by an error or Ctrl-C, what has not begun is
+cancelled.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hctrellis.potentials.checks import as_count
+from hctrellis.trellis.blocks import default_threads
+
+if TYPE_CHECKING:
+    from hctrellis.batch.chunks import Chunk
+
+Solve: TypeAlias = "Callable[[Chunk], Any]"
+Numbered: TypeAlias = "Iterator[tuple[int, Chunk]]"
+Answers: TypeAlias = Generator[tuple[int, Any], None, None]
+Engine: TypeAlias = Callable[[Solve, Numbered], Answers]
+
+SCHEDULERS = ("serial", "threads", "processes", "joblib")
+AHEAD = 3  # chunks per worker that are handed out
+WAVE = 8  # the same for joblib, which is given so many at once
+DASK_RETRIES = 3  # of a chunk that failed on its machine
+CONNECT_SECONDS = 20  # until a scheduler must have answered
+
+
+def as_engine(scheduler: Any, workers: int | None) -> Engine:
+    """The engine that the user asked for."""
+    if workers is not None:
+        as_count(workers, "workers")
+    if scheduler is None:
+        scheduler = "joblib" if _joblib_is_set_up() else "threads"
+    if isinstance(scheduler, str) and "://" not in scheduler:
+        return _local(scheduler, workers)
+    if not (isinstance(scheduler, str) or hasattr(scheduler, "scheduler_info")):
+        raise TypeError(
+            f"scheduler must be {', '.join(map(repr, SCHEDULERS))}, a Dask client or the address "
+            f"of a Dask scheduler; got {type(scheduler).__name__}"
+        )
+    if workers is not None:
+        raise ValueError("workers cannot be chosen here: a Dask cluster has its own number of them")
+    return partial(dask, client=scheduler)
+
+
+def _local(name: str, workers: int | None) -> Engine:
+    number = workers or default_threads()
+    if name == "serial" or (name == "threads" and number == 1):
+        return serial
+    if name == "threads":
+        return partial(threads, workers=number)
+    if name == "processes":
+        return partial(joblib, workers=number, backend="loky")
+    if name == "joblib":
+        return partial(joblib, workers=workers, backend=None)
+    raise ValueError(
+        f"scheduler must be {', '.join(map(repr, SCHEDULERS))}, a Dask client or an address such "
+        f"as tcp://localhost:8786; got {name!r:.80}"
+    )
+
+
+def serial(solve: Solve, chunks: Numbered) -> Answers:
+    """One chunk after the other."""
+    for i, chunk in chunks:
+        yield i, solve(chunk)
+
+
+def threads(solve: Solve, chunks: Numbered, workers: int) -> Answers:
+    """Threads of this process."""
+    waiting: dict[Future[Any], int] = {}
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for i, chunk in chunks:
+            waiting[pool.submit(solve, chunk)] = i
+            if len(waiting) >= AHEAD * workers:
+                yield from _completed(waiting)
+        while waiting:
+            yield from _completed(waiting)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _completed(waiting: dict[Future[Any], int]) -> Answers:
+    """Wait until something is ready."""
+    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+    for future in done:
+        yield waiting.pop(future), future.result()
+
+
+# ---- joblib -----------------------------------------------------------------------------------
+
+
+def joblib(solve: Solve, chunks: Numbered, workers: int | None, backend: str | None) -> Answers:
+    """The workers of a joblib backend: the one given, or that of ``joblib.parallel_config``."""
+    try:
+        from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+    except ImportError:
+        raise ImportError('this scheduler needs joblib: pip install "hctrellis[batch]"') from None
+
+    with nullcontext() if backend is None else parallel_config(backend):
+        used, given = _joblib_backend()
+        number = effective_n_jobs(workers or given or -1)
+        streams = getattr(used, "supports_return_generator", False)
+        kind = "generator_unordered" if streams else "list"
+        with Parallel(number, batch_size=1, return_as=kind, max_nbytes=None) as parallel:
+            while wave := list(islice(chunks, WAVE * number)):
+                answers = parallel(delayed(_numbered)(solve, *item) for item in wave)
+                try:
+                    yield from map(tuple, answers)  # map, lest they are closed before `_close`
+                finally:
+                    _close(answers)
+
+
+def _numbered(solve: Solve, i: int, chunk: Chunk) -> tuple[int, Any]:
+    return i, solve(chunk)
+
+
+def _close(answers: Any) -> None:
+    """Stop joblib without its warning of tasks that nobody waits for."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if hasattr(answers, "close"):
+            answers.close()
+
+
+def _joblib_backend(prefer: str | None = None) -> tuple[Any, int | None]:
+    """The backend in use and the number of jobs that was set for it."""
+    from joblib.parallel import get_active_backend
+
+    found: tuple[Any, int | None] = get_active_backend(**({"prefer": prefer} if prefer else {}))
+    return found
+
+
+def _joblib_is_set_up() -> bool:
+    """Whether we are inside ``joblib.parallel_config(...)``: its wishes are then stronger."""
+    if "joblib" not in sys.modules:
+        return False
+    either = {type(_joblib_backend(prefer)[0]) for prefer in ("threads", "processes")}
+    return len(either) == 1 or _joblib_backend()[1] is not None
+
+
+# ---- Dask -------------------------------------------------------------------------------------
+
+
+def dask(solve: Solve, chunks: Numbered, client: Any) -> Answers:
+    """The workers of a Dask cluster; one that dies leaves its chunks to the others."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise ImportError('clusters need dask: pip install "hctrellis[dask]"') from None
+    ours = isinstance(client, str)
+    connected = _connect(distributed, client) if ours else client
+    number: dict[str, int] = {}
+    running = distributed.as_completed(loop=connected.loop)
+    try:
+        for i, chunk in chunks:
+            future = connected.submit(solve, chunk, pure=False, retries=DASK_RETRIES)
+            number[future.key] = i
+            running.add(future)
+            if running.count() >= AHEAD * _threads_of(connected):
+                future = next(running)
+                yield number.pop(future.key), future.result()
+        for future in running:
+            yield number.pop(future.key), future.result()
+    finally:
+        connected.cancel(list(running.futures))
+        if ours:
+            connected.close()
+
+
+def _connect(distributed: Any, address: str) -> Any:
+    return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+
+
+def _threads_of(client: Any) -> int:
+    return int(max(1, sum(client.nthreads().values())))

@@ -1,0 +1,386 @@
+"""What `infer_many` is given, cut into chunks.
+
+A `Source` knows what it can without reading everything (how many data sets there are, how many
+leaves the largest has) and yields chunks in order. There is one for potentials, one for jets in
+memory, and one for jets in a Parquet file, of which only some rows are in memory at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from hctrellis.batch import momenta as layout
+from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk
+from hctrellis.batch.momenta import Particles
+from hctrellis.batch.tables import arrow, is_text, parquet
+from hctrellis.lanes import Model
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.tree import Tree
+from hctrellis.trellis.full import MAX_LEAVES
+
+if TYPE_CHECKING:
+    from hctrellis.tree import IntArray
+
+MODELS: dict[str, Model] = {"ginkgo": Ginkgo, "jetmass": JetMass}
+READ_ROWS = 20_000  # jets of a file that are in memory at a time, or a chunk if that is more
+CHUNKS = 32  # of an input, if their size is not given ...
+MAX_CHUNK = 4000  # ... and not larger than so many data sets
+UNKNOWN_CHUNK = 1000  # the same, if the number of data sets is not known
+MIN_SECONDS = 0.5  # ... nor smaller than such a time, or than MIN_CHUNK data sets
+MIN_CHUNK = 16
+SECONDS_PER_SPLIT = 2e-9
+
+Trees: TypeAlias = Sequence[str | None] | None
+
+
+class Source(ABC):
+    """Data sets in order."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int | None:
+        """How many there are, if it is known."""
+
+    @property
+    @abstractmethod
+    def largest(self) -> int | None:
+        """The largest number of leaves, if it is known; those that are too large do not count."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What the answers depend on, besides the data sets."""
+
+    @abstractmethod
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All data sets, `size` at a time; one chunk without any if there are none."""
+
+    def chunk_size(self) -> int:
+        """A size of chunks that keeps all workers busy; the same in every run."""
+        if self.rows is None or self.largest is None:
+            return UNKNOWN_CHUNK
+        seconds = SECONDS_PER_SPLIT * 3**self.largest / 2
+        least = max(1, min(MIN_CHUNK, int(MIN_SECONDS / seconds)))
+        return max(least, min(MAX_CHUNK, self.rows // CHUNKS))
+
+
+def _largest(sizes: IntArray) -> int:
+    return int(sizes[sizes <= MAX_LEAVES].max(initial=1))
+
+
+# ---- potentials -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Potentials(Source):
+    """Potentials in a list, or one after the other from an iterator."""
+
+    potentials: Iterable[Potential]
+    trees: Iterable[str | None] | None
+
+    @property
+    def rows(self) -> int | None:
+        return len(self.potentials) if isinstance(self.potentials, Sequence) else None
+
+    @cached_property
+    def largest(self) -> int | None:
+        if not isinstance(self.potentials, Sequence):
+            return None
+        sizes = [_as_potential(p, i).n_leaves for i, p in enumerate(self.potentials)]
+        return _largest(np.array(sizes, np.int64))
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        potentials = (_as_potential(p, i) for i, p in enumerate(self.potentials))
+        trees = None if self.trees is None else iter(self.trees)
+        group = list(islice(potentials, size))
+        while True:
+            sizes = np.array([potential.n_leaves for potential in group], np.int64)
+            taken = None if trees is None else _take(trees, len(group))
+            yield PotentialChunk(group, sizes, taken)
+            group = list(islice(potentials, size))
+            if not group:
+                return
+
+
+def _take(trees: Iterator[str | None], number: int) -> list[str | None]:
+    taken = list(islice(trees, number))
+    if len(taken) < number:
+        raise ValueError("there are fewer true trees than data sets; give one each, or None")
+    return taken
+
+
+def _as_potential(value: object, row: int) -> Potential:
+    if not isinstance(value, Potential):
+        raise TypeError(
+            f"data set {row} is not a Potential but {type(value).__name__}; give a list of "
+            "potentials, or jets with the model, such as potential=Ginkgo"
+        )
+    return value
+
+
+# ---- jets -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _JetSource(Source):
+    """Jets of one model."""
+
+    model: Model
+    parameters: Mapping[str, Any]
+
+    def settings(self) -> dict[str, Any]:
+        return {"potential": self.model.__name__, **self.parameters}
+
+    def chunk(self, particles: Particles, trees: Trees) -> JetChunk:
+        """A chunk of these jets."""
+        return JetChunk(
+            self.model,
+            self.parameters,
+            particles.momenta,
+            particles.sizes,
+            particles.errors,
+            trees,
+        )
+
+
+@dataclass(frozen=True)
+class JetArrays(_JetSource):
+    """Jets in memory."""
+
+    particles: Particles
+    trees: Trees
+
+    @property
+    def rows(self) -> int:
+        return len(self.particles)
+
+    @property
+    def largest(self) -> int:
+        return _largest(self.particles.sizes)
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        for start in range(0, max(1, self.rows), size):
+            stop = min(start + size, self.rows)
+            yield self.chunk(self.particles.cut(start, stop), self.trees and self.trees[start:stop])
+
+
+@dataclass(frozen=True)
+class JetFile(_JetSource):
+    """Jets in a Parquet file."""
+
+    path: Path
+    tree_column: str | None
+
+    def __post_init__(self) -> None:
+        types = {field.name: field.type for field in self._file.schema_arrow}
+        if self.tree_column is None:
+            return
+        if self.tree_column not in types:
+            raise ValueError(
+                f"{self.path} has no column {self.tree_column!r} with true trees; it has "
+                f"{', '.join(types) or 'none'}"
+            )
+        if not is_text(types[self.tree_column]):
+            raise ValueError(
+                f"the column {self.tree_column!r} of {self.path} holds {types[self.tree_column]}; "
+                "expected trees in Newick format"
+            )
+
+    @cached_property
+    def _file(self) -> Any:
+        if self.path.is_dir():
+            raise ValueError(f"{self.path} is a folder; give a Parquet file with jets")
+        try:
+            return parquet().ParquetFile(self.path)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no file {self.path}") from None
+        except arrow().ArrowInvalid as error:
+            reason = str(error).split(".")[0]
+            raise ValueError(f"{self.path} is not a Parquet file: {reason}") from None
+
+    @cached_property
+    def _place(self) -> layout.Place:
+        return layout.find_in_schema(self._file.schema_arrow, str(self.path))
+
+    @property
+    def rows(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @cached_property
+    def largest(self) -> int:
+        return max((_largest(jets.sizes) for jets, _ in self._read(READ_ROWS)), default=1)
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        if self.rows == 0:
+            nothing = Particles(np.empty((0, 4)), np.empty(0, np.int64), {})
+            yield self.chunk(nothing, None if self.tree_column is None else [])
+        step = max(size, READ_ROWS // size * size)
+        for particles, trees in self._read(step):
+            for start in range(0, len(particles), size):
+                stop = min(start + size, len(particles))
+                yield self.chunk(particles.cut(start, stop), trees and trees[start:stop])
+
+    def _read(self, step: int) -> Iterator[tuple[Particles, Trees]]:
+        """The jets and true trees, `step` at a time."""
+        columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
+        for rows in _full_batches(self._file.iter_batches(step, columns=columns), step):
+            particles = layout.from_arrow(rows, self._place, str(self.path))
+            trees = rows.column(self.tree_column).to_pylist() if self.tree_column else None
+            yield particles, trees
+
+
+def _full_batches(batches: Iterable[Any], step: int) -> Iterator[Any]:
+    """Arrow batches joined so that all but the last have `step` rows."""
+    pa = arrow()
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(map(len, waiting)) >= step:
+            rows = pa.Table.from_batches(waiting).combine_chunks()
+            yield rows.slice(0, step)
+            waiting = rows.slice(step).to_batches()
+    if sum(map(len, waiting)) > 0:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+# ---- which of them ----------------------------------------------------------------------------
+
+
+def as_source(
+    data: Any, potential: object, true_trees: Any, parameters: Mapping[str, Any], lasting: bool
+) -> Source:
+    """Make a source of what the user gave.
+
+    Parameters
+    ----------
+    lasting : bool
+        Whether the answers are kept in a folder; an iterator is then not read into memory.
+    """
+    from hctrellis.simulate import Jets
+
+    if potential is None and isinstance(data, Jets):
+        potential = Ginkgo
+        parameters = {name: getattr(data, name) for name in ("lam", "t_cut", "lam_root")} | dict(
+            parameters
+        )
+    if potential is None:
+        return _as_potentials(data, true_trees, parameters, lasting)
+    model = _as_model(potential)
+    parameters = _as_parameters(model, parameters)
+    if isinstance(data, str | PathLike):
+        if not isinstance(true_trees, str | None):
+            raise TypeError("true_trees must be the name of a column when the jets are in a file")
+        return JetFile(model, parameters, Path(data), true_trees)
+    particles = _as_particles(data)
+    trees = _as_trees(true_trees)
+    if trees is not None and len(trees) != len(particles):
+        raise ValueError(
+            f"{len(trees)} true trees were given for {len(particles)} jets; give one each, or None"
+        )
+    return JetArrays(model, parameters, particles, trees)
+
+
+def _as_potentials(
+    data: Any, true_trees: Any, parameters: Mapping[str, Any], lasting: bool
+) -> Source:
+    if parameters:
+        raise TypeError(
+            f"{next(iter(parameters))} was given without a potential class; potentials in a list "
+            "have their parameters already"
+        )
+    if isinstance(data, str | PathLike | np.ndarray) or not isinstance(data, Iterable):
+        raise TypeError(
+            f"data must be a list of potentials, or jets with the model, such as "
+            f"potential=Ginkgo; got {type(data).__name__} without a model"
+        )
+    trees = _as_trees(true_trees)
+    potentials = data if lasting and not isinstance(data, Sequence) else list(data)
+    if trees is not None and isinstance(potentials, list) and len(trees) != len(potentials):
+        raise ValueError(
+            f"{len(trees)} true trees were given for {len(potentials)} data sets; give one each, "
+            "or None"
+        )
+    return Potentials(potentials, trees)
+
+
+def _as_model(potential: object) -> Model:
+    model = MODELS.get(potential.lower()) if isinstance(potential, str) else potential
+    if model not in MODELS.values():
+        raise ValueError(
+            f"potential must be a model of jets, {' or '.join(MODELS)} (or the class); got "
+            f"{potential!r:.80}; for other models give a list of potentials"
+        )
+    return cast(Model, model)
+
+
+def _as_parameters(model: Model, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that the model accepts."""
+    if "labels" in parameters:
+        raise TypeError("the leaves of jets are called 0, 1, ... here; leave out labels")
+    try:
+        model([[1.0, 0.0, 0.0, 0.0]], **parameters)
+    except TypeError as error:
+        reason = str(error).replace(f"{model.__name__}.__init__() ", "")
+        raise TypeError(f"the parameters of {model.__name__} are wrong: {reason}") from None
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in parameters.items()
+    }
+
+
+def _as_trees(trees: Any) -> list[str | None] | None:
+    if trees is None:
+        return None
+    if isinstance(trees, str):
+        raise TypeError("true_trees names a column only when the jets are in a file; give a list")
+    return [tree.to_newick() if isinstance(tree, Tree) else _as_text(tree) for tree in trees]
+
+
+def _as_text(tree: object) -> str | None:
+    if not isinstance(tree, str | None):
+        raise TypeError(f"a true tree must be a Tree or Newick text; got {tree!r:.80}")
+    return None if tree is None else str(tree)
+
+
+def _as_particles(data: Any) -> Particles:
+    from hctrellis.simulate import Jets
+
+    if isinstance(data, Jets):
+        return Particles(data.momenta, data.n_leaves, {})
+    if hasattr(data, "schema") and hasattr(data, "column"):
+        rows = data.combine_chunks() if hasattr(data, "combine_chunks") else data
+        return layout.from_arrow(rows, layout.find_in_schema(data.schema, "the table"), "the table")
+    if hasattr(data, "layout") and hasattr(data, "fields"):
+        return layout.from_awkward(data)
+    if isinstance(data, Iterable):
+        return _from_arrays(data)
+    raise TypeError(
+        f"jets must be an Awkward array, an Arrow table, a list of arrays or the path of a Parquet "
+        f"file; got {type(data).__name__}"
+    )
+
+
+def _from_arrays(jets: Iterable[Any]) -> Particles:
+    """The particles of jets given as arrays of shape (n, 4)."""
+    blocks = []
+    for row, jet in enumerate(jets):
+        block = np.asarray(jet, float) if len(jet) else np.empty((0, 4))
+        if block.ndim != 2 or block.shape[1] != 4:
+            raise ValueError(
+                f"jet {row} has shape {block.shape}; expected a row (E, px, py, pz) per particle"
+            )
+        blocks.append(block)
+    sizes = np.array([len(block) for block in blocks], np.int64)
+    return Particles(np.concatenate([np.empty((0, 4)), *blocks]), sizes, {})

@@ -1,0 +1,237 @@
+"""Jets out of columns: where the momenta are, and all particles one after the other.
+
+Columns come as an Arrow table or record batch, as a Parquet file has them, or as an Awkward array.
+The four components are looked for in the columns themselves (each a list of numbers per jet), or
+inside one column (a list of records per jet), under the names that `vector` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hctrellis.batch.tables import arrow
+
+if TYPE_CHECKING:
+    from hctrellis.tree import FloatArray, IntArray
+
+COMPONENTS = {"E": ("e", "energy", "t"), "px": ("px", "x"), "py": ("py", "y"), "pz": ("pz", "z")}
+"""Names of the components of a momentum, in any case; the first that is there counts."""
+
+EXPECTED = (
+    "expected jets as lists of particles with E, px, py, pz (or energy, x, y, z, t): one column "
+    "with lists of such records, or four columns with lists of numbers"
+)
+_SHOWN_COLUMNS = 12
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the momenta are.
+
+    Attributes
+    ----------
+    column : str or None
+        The column that holds the records; None if the components are columns.
+    names : tuple of str
+        The names of E, px, py, pz.
+    """
+
+    column: str | None
+    names: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read."""
+        return [*self.names] if self.column is None else [self.column]
+
+
+@dataclass(frozen=True)
+class Particles:
+    """The particles of many jets.
+
+    Attributes
+    ----------
+    momenta : float64 array, shape (number of particles, 4)
+        Rows E, px, py, pz, one jet after the other.
+    sizes : int64 array
+        Numbers of particles of the jets.
+    errors : dict from int to str
+        The jets without momenta of which something is known to be wrong.
+    """
+
+    momenta: FloatArray
+    sizes: IntArray
+    errors: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def cut(self, start: int, stop: int) -> Particles:
+        """The jets from start to stop."""
+        first, last = self._ends[start], self._ends[stop]
+        errors = {row - start: text for row, text in self.errors.items() if start <= row < stop}
+        return Particles(self.momenta[first:last], self.sizes[start:stop], errors)
+
+    @cached_property
+    def _ends(self) -> IntArray:
+        """Where the jets end in `momenta`, after a 0."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+
+# ---- finding ----------------------------------------------------------------------------------
+
+
+def find(fields: Mapping[str, Sequence[str]], what: str) -> Place:
+    """Find the momenta among columns.
+
+    Parameters
+    ----------
+    fields : mapping
+        The names inside each column; none for a column of numbers or texts.
+    what : str
+        What has these columns, for messages.
+    """
+    names = _components(fields)
+    if names:
+        return Place(None, names)
+    found = [Place(name, inside) for name in fields if (inside := _components(fields[name]))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        columns = ", ".join(str(place.column) for place in found)
+        raise ValueError(
+            f"{what} has momenta in several columns ({columns}); leave one of them, or "
+            "give infer_many the array of that column"
+        )
+    raise ValueError(f"{what} has no momenta: {EXPECTED}; found {_show(fields)}")
+
+
+def _components(names: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The names of E, px, py, pz among these."""
+    by_lower = {name.lower(): name for name in reversed([*names])}
+    found = []
+    for known in COMPONENTS.values():
+        there = [by_lower[name] for name in known if name in by_lower]
+        if not there:
+            return None
+        found.append(there[0])
+    return tuple(found)
+
+
+def _show(fields: Mapping[str, Sequence[str]]) -> str:
+    if not fields:
+        return "no columns"
+    shown = [f"{name}[{', '.join(inner)}]" if inner else name for name, inner in fields.items()]
+    more = ", ..." if len(shown) > _SHOWN_COLUMNS else ""
+    return f"the columns {', '.join(shown[:_SHOWN_COLUMNS])}{more}"
+
+
+def find_in_schema(schema: Any, what: str) -> Place:
+    """Find the momenta in an Arrow schema."""
+    return find({field.name: _inner(field.type) for field in schema}, what)
+
+
+def _inner(kind: Any) -> list[str]:
+    """The names inside an Arrow type: of a list of records, or of a record of lists."""
+    if _is_list(kind):
+        kind = kind.value_type
+    return [field.name for field in kind] if arrow().types.is_struct(kind) else []
+
+
+def _is_list(kind: Any) -> bool:
+    types = arrow().types
+    return any(
+        is_kind(kind) for is_kind in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    )
+
+
+# ---- reading ----------------------------------------------------------------------------------
+
+
+def from_arrow(columns: Any, place: Place, what: str) -> Particles:
+    """The particles of an Arrow table or record batch."""
+    if place.column is None:
+        return _join([columns.column(name) for name in place.names], place, what)
+    import pyarrow.compute as pc
+
+    column = columns.column(place.column)
+    if arrow().types.is_struct(column.type):
+        return _join([pc.struct_field(column, name) for name in place.names], place, what)
+    particles = pc.list_flatten(column)
+    values = [_numbers(pc.struct_field(particles, name), name, what) for name in place.names]
+    return Particles(np.column_stack(values), _lengths(column), {})
+
+
+def from_awkward(array: Any, what: str = "the array") -> Particles:
+    """The particles of an Awkward array: records, or a `vector` array of momenta."""
+    import awkward as ak
+
+    place, holder = _find_in_awkward(array, what)
+    parts = [holder[name] if name in holder.fields else getattr(holder, name) for name in place]
+    lists = [ak.to_arrow(ak.to_packed(part), extensionarray=False) for part in parts]
+    return _join(lists, Place(None, place), what)
+
+
+def _find_in_awkward(array: Any, what: str) -> tuple[tuple[str, ...], Any]:
+    """The names of the components, and the array that has them."""
+    inside = {name: array[name].fields for name in array.fields}
+    for holder in (array, *(array[name] for name in array.fields)):
+        if _components(holder.fields) is None and all(hasattr(holder, c) for c in COMPONENTS):
+            return tuple(COMPONENTS), holder  # of `vector`, with other coordinates
+    place = find(inside, what)
+    return place.names, array if place.column is None else array[place.column]
+
+
+def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:
+    """The particles of four columns of lists."""
+    import pyarrow.compute as pc
+
+    for part, name in zip(lists, place.names, strict=True):
+        if not _is_list(part.type):
+            raise ValueError(
+                f"{name} of {what} holds {part.type} for a jet, not a list of numbers; {EXPECTED}"
+            )
+    lengths = np.array([_lengths(part) for part in lists]).reshape(4, -1)
+    equal = (lengths == lengths[0]).all(axis=0)
+    errors = {
+        int(row): "the jet has "
+        + ", ".join(f"{n} {name}" for n, name in zip(lengths[:, row], place.names, strict=True))
+        + "; expected one of each per particle"
+        for row in np.flatnonzero(~equal)
+    }
+    kept = lists if equal.all() else [pc.filter(part, arrow().array(equal)) for part in lists]
+    values = [
+        _numbers(pc.list_flatten(part), name, what)
+        for part, name in zip(kept, place.names, strict=True)
+    ]
+    return Particles(np.column_stack(values), np.where(equal, lengths[0], 0), errors)
+
+
+def _lengths(lists: Any) -> IntArray:
+    """Numbers of entries; 0 for a missing list."""
+    import pyarrow.compute as pc
+
+    lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    return np.asarray(lengths).astype(np.int64)
+
+
+def _numbers(values: Any, name: str, what: str) -> FloatArray:
+    """Numbers as float64, NaN where missing."""
+    pa = arrow()
+    if _is_list(values.type):
+        raise ValueError(
+            f"{what} has lists of lists of {name}; expected one list of particles per jet (flatten "
+            "events into jets first, for instance with awkward.flatten)"
+        )
+    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+    if not any(is_kind(values.type) for is_kind in known):
+        raise ValueError(f"{name} of {what} holds {values.type}; expected numbers")
+    import pyarrow.compute as pc
+
+    numbers = pc.fill_null(pc.cast(values, pa.float64(), safe=False), np.nan)
+    return np.asarray(numbers, float)

@@ -1,0 +1,126 @@
+"""What a batch gives back: a table, in memory or in a folder, and a count of what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hctrellis.batch.tables import arrow, parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+REASONS = 3  # error messages that a summary keeps
+
+
+@dataclass
+class Summary:
+    """Counts of rows, by parts of the table in any order."""
+
+    n_rows: int = 0
+    n_failed: int = 0
+    n_without_tree: int = 0
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def add(self, start: int, log_partition: Any, error: Any) -> None:
+        """Count a part of the table that begins at row `start`, by two of its columns."""
+        import pyarrow.compute as pc
+
+        self.n_rows += len(error)
+        self.n_failed += len(error) - error.null_count
+        self.n_without_tree += pc.sum(pc.equal(log_partition, -float("inf"))).as_py() or 0
+        failed = pc.indices_nonzero(error.is_valid())[:REASONS].to_pylist()
+        self.reasons |= {start + row: error[row].as_py() for row in failed}
+        self.reasons = dict(sorted(self.reasons.items())[:REASONS])
+
+
+@dataclass(frozen=True, repr=False)
+class BatchResult:
+    """The answers of `infer_many`, one row per data set, in the order of the input.
+
+    The columns are
+
+    - ``n``: number of leaves;
+    - ``log_partition``, ``map_log_weight``: log Z and the log weight of the MAP tree; -inf if every
+      tree is forbidden;
+    - ``map_tree``: the MAP tree in Newick format; null if every tree is forbidden;
+    - ``n_trees``: the exact number of trees of non-zero weight: 64-bit integers, or decimals of 38
+      digits if a data set has more than 18 leaves;
+    - ``entropy``, ``true_log_weight``, ``seconds``: if they were asked for;
+    - ``error``: what was wrong with a data set, null if nothing. What it prevented is then null.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of data sets.
+    n_failed : int
+        How many have an error.
+    n_without_tree : int
+        For how many every tree is forbidden.
+    reasons : dict from int to str
+        The errors of the first rows that have one.
+    folder : Path or None
+        Where the table is, if it is not in memory.
+    """
+
+    n_rows: int
+    n_failed: int
+    n_without_tree: int
+    reasons: dict[int, str]
+    folder: Path | None
+    _parts: Sequence[Any]
+    """Arrow tables, or the paths of Parquet files, in order."""
+
+    @classmethod
+    def from_parts(
+        cls, summary: Summary, parts: Iterable[Any], folder: Path | None = None
+    ) -> BatchResult:
+        """A result of tables or files in order."""
+        counts = (summary.n_rows, summary.n_failed, summary.n_without_tree, summary.reasons)
+        return cls(*counts, folder, tuple(parts))
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def to_arrow(self) -> Any:
+        """The table as a pyarrow Table."""
+        if self.folder is None:
+            return arrow().concat_tables(self._parts)
+        return arrow().concat_tables(parquet().read_table(path) for path in self._parts)
+
+    def to_awkward(self) -> Any:
+        """The table as an Awkward array of records.
+
+        Numbers of trees beyond 64 bits, which Awkward does not know, become floating-point numbers.
+        """
+        import awkward as ak
+
+        table = self.to_arrow()
+        pa = arrow()
+        if pa.types.is_decimal(table.schema.field("n_trees").type):
+            place = table.schema.get_field_index("n_trees")
+            table = table.set_column(place, "n_trees", table["n_trees"].cast(pa.float64()))
+        return ak.from_arrow(table)
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame; numbers of trees beyond 64 bits are Python integers."""
+        table = self.to_arrow()
+        frame = table.to_pandas()
+        if arrow().types.is_decimal(table.schema.field("n_trees").type):
+            frame["n_trees"] = frame["n_trees"].map(int, na_action="ignore")
+        return frame
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the table as one Parquet file."""
+        parquet().write_table(self.to_arrow(), path)
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{self.n_rows} data sets",
+            f"{self.n_failed} failed",
+            f"{self.n_without_tree} without any tree",
+            *([] if self.folder is None else [f"in {self.folder}"]),
+        ]
+        return f"BatchResult({', '.join(counts)})"

@@ -1,0 +1,151 @@
+"""`infer_many`: from data sets to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hctrellis.batch.chunks import COUNTABLE_LEAVES, Wanted, solve_chunk
+from hctrellis.batch.engines import as_engine
+from hctrellis.batch.inputs import as_source
+from hctrellis.batch.result import BatchResult
+from hctrellis.batch.store import Folder, Memory
+from hctrellis.batch.tables import arrow
+from hctrellis.potentials.checks import as_count
+
+if TYPE_CHECKING:
+    from hctrellis.batch.inputs import Source
+    from hctrellis.batch.store import Store
+    from hctrellis.tree import Tree
+
+Progress = Callable[[int, int | None], None]
+"""Called as progress(data sets done, data sets in all, None if unknown)."""
+
+
+def infer_many(
+    data: Any,
+    potential: object = None,
+    *,
+    out: str | PathLike[str] | None = None,
+    overwrite: bool = False,
+    entropy: bool = False,
+    true_trees: Iterable[Tree | str | None] | str | None = None,
+    seconds: bool = False,
+    scheduler: Any = None,
+    workers: int | None = None,
+    chunk_size: int | None = None,
+    progress: Progress | bool | None = None,
+    **parameters: Any,
+) -> BatchResult:
+    """Exact inference on many data sets; each gets a row of a table, in the order of the input.
+
+    A data set that cannot be solved (a jet with a NaN, a negative energy, too many leaves) gets a
+    row with an error message and does not stop the others. See `BatchResult` for the columns.
+
+    Parameters
+    ----------
+    data : list or iterator of Potential, or jets
+        Jets are an Awkward array (a list per jet of records E, px, py, pz, or a `vector` array of
+        momenta), `hctrellis.simulate.Jets`, an Arrow table, a list of arrays of shape (n, 4), or
+        the path of a Parquet file, which is read piece by piece.
+    potential : Ginkgo, JetMass, "ginkgo" or "jetmass", optional
+        The model of the jets; simulated jets bring their own.
+    out : path, optional
+        A folder for Parquet files, written chunk by chunk; nothing is kept in memory. A run that
+        was stopped, in any way, continues where it was if it is called again.
+    overwrite : bool
+        Remove what an earlier run left in that folder.
+    entropy : bool
+        Also the entropies of the posteriors.
+    true_trees : iterable of Tree, str or None, optional
+        A tree for each data set (in Newick format, if not a `Tree`) whose log weight is wanted; for
+        jets in a file the name of a column. Leaves of jets are called 0, 1, ...
+    seconds : bool
+        Also the time that each data set took (the mean over those computed together).
+    scheduler : "serial", "threads", "processes", "joblib", Dask client or address, optional
+        Who computes. By default threads, or the backend of an enclosing ``joblib.parallel_config``.
+        "joblib" is that backend; an address is such as "tcp://localhost:8786". Threads share one
+        Python: for potentials with plain Python functions processes are faster.
+    workers : int, optional
+        Number of threads or processes; as many as cores by default.
+    chunk_size : int, optional
+        Number of data sets computed and written together.
+    progress : bool or callable, optional
+        True shows a progress bar; a callable is called as progress(data sets done, in all).
+    **parameters
+        Those of the model of the jets: ``lam``, ``t_cut``, ...
+
+    Returns
+    -------
+    BatchResult
+
+    Raises
+    ------
+    ValueError
+        If jets are not found in the data, a parameter is out of range, or the folder holds results
+        of another run.
+
+    Examples
+    --------
+    >>> import hctrellis as hct
+    >>> models = [hct.Linkage([[0.0], [1.0], [3.0]], beta=beta) for beta in (1.0, 2.0)]
+    >>> result = hct.infer_many(models)
+    >>> result
+    BatchResult(2 data sets, 0 failed, 0 without any tree)
+    >>> result.to_arrow()["map_tree"].to_pylist()
+    ['((0,1),2);', '((0,1),2);']
+    """
+    arrow()
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress must be True, False or a function; got {progress!r:.80}")
+    engine = as_engine(scheduler, workers)
+    source = as_source(data, potential, true_trees, parameters, lasting=out is not None)
+    size = source.chunk_size() if chunk_size is None else as_count(chunk_size, "chunk_size")
+    wide = source.largest is None or source.largest > COUNTABLE_LEAVES
+    wanted = Wanted(entropy, true_trees is not None, seconds, wide)
+    with _shown(progress) as show, _as_store(out, source, wanted, size, overwrite) as store:
+        show(0, source.rows)
+        todo = store.missing(source.chunks(size))
+        with closing(engine(partial(solve_chunk, wanted=wanted), todo)) as answers:
+            for index, table in answers:
+                store.add(index, table)
+                show(store.n_rows, source.rows)
+        show(store.n_rows, store.n_rows)
+        return store.result()
+
+
+def _as_store(
+    out: str | PathLike[str] | None, source: Source, wanted: Wanted, size: int, overwrite: bool
+) -> Store:
+    if out is None:
+        return Memory(size)
+    settings = {**source.settings(), "data_sets": source.rows}
+    return Folder(Path(out), settings, wanted.schema(), size, overwrite)
+
+
+@contextmanager
+def _shown(progress: Progress | bool | None) -> Iterator[Progress]:
+    """What to call after each chunk; a bar is gone in the end, however it comes."""
+    if progress is not True:
+        yield progress or (lambda done, total: None)
+        return
+    from hctrellis.progress import bar
+
+    shown = bar("data sets")
+    begun = False
+
+    def update(done: int, total: int | None) -> None:
+        nonlocal begun
+        if done > 0:
+            begun = True
+            shown(done, done + 1 if total is None else total)
+
+    try:
+        yield update
+    finally:
+        if begun:
+            shown(1, 1)

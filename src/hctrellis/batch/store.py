@@ -1,0 +1,300 @@
+"""Where answers are kept: in memory, or in a folder from which a killed run resumes.
+
+A folder holds ``_manifest.json`` (the settings of the run), one Parquet file per chunk
+(``part-00012.parquet``), and ``_lock``, held by the process that writes into it. Every
+file is written under another name first and then renamed, so that no half file is ever seen. A
+part carries the fingerprint of the data sets it was computed from; if it is there and readable, it
+is not computed again. Names that begin with "_" or "." are passed over by readers of Parquet
+folders.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from hctrellis._version import __version__
+from hctrellis.batch.result import BatchResult, Summary
+from hctrellis.batch.tables import arrow, parquet
+
+if TYPE_CHECKING:
+    from hctrellis.batch.chunks import Chunk
+
+MANIFEST, LOCK, PARTS = "_manifest.json", "_lock", "part-*.parquet"
+FORMAT = {"format": "hctrellis-batch", "version": 1}
+FINGERPRINT = b"hctrellis.input"  # the key in the metadata of a part
+MAX_PARTS = 100_000  # names have five digits
+
+
+class Store(ABC):
+    """Keeps the tables of chunks."""
+
+    def __init__(self, chunk_size: int) -> None:
+        self._chunk_size = chunk_size
+        self._summary = Summary()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are kept so far."""
+        return self._summary.n_rows
+
+    @abstractmethod
+    def missing(self, chunks: Iterable[Chunk]) -> Iterator[tuple[int, Chunk]]:
+        """The chunks that are not yet solved, numbered."""
+
+    @abstractmethod
+    def add(self, index: int, table: Any) -> None:
+        """Keep the table of a chunk."""
+
+    @abstractmethod
+    def result(self) -> BatchResult:
+        """All of it."""
+
+    def _count(self, index: int, table: Any) -> None:
+        columns = (table[name].combine_chunks() for name in ("log_partition", "error"))
+        self._summary.add(index * self._chunk_size, *columns)
+
+
+class Memory(Store):
+    """Tables in memory."""
+
+    def __init__(self, chunk_size: int) -> None:
+        super().__init__(chunk_size)
+        self._tables: dict[int, Any] = {}
+
+    def missing(self, chunks: Iterable[Chunk]) -> Iterator[tuple[int, Chunk]]:
+        return enumerate(chunks)
+
+    def add(self, index: int, table: Any) -> None:
+        self._count(index, table)
+        self._tables[index] = table
+
+    def result(self) -> BatchResult:
+        tables = (self._tables[index] for index in sorted(self._tables))
+        return BatchResult.from_parts(self._summary, tables)
+
+
+class Folder(Store):
+    """Parquet files in a folder, of which no other process makes use.
+
+    Parameters
+    ----------
+    path : Path
+        Made if it is not there.
+    settings : mapping
+        What the answers depend on; a folder of other settings is refused.
+    schema : pyarrow.Schema
+        Of the tables.
+    chunk_size : int
+    overwrite : bool
+        Remove what an earlier run left.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        schema: Any,
+        chunk_size: int,
+        overwrite: bool = False,
+    ) -> None:
+        super().__init__(chunk_size)
+        self.path = path
+        self._settings = {
+            "hctrellis": __version__,
+            "columns": schema.names,
+            "n_trees": str(schema.field("n_trees").type),
+            "chunk_size": chunk_size,
+            **settings,
+        }
+        self._schema = schema
+        self._overwrite = overwrite
+        self._fingerprints: dict[int, str] = {}
+        self._n_parts = 0
+
+    def __enter__(self) -> Self:
+        self._make()
+        self._lock = _Lock(self.path)
+        try:
+            self._prepare()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise FileExistsError(
+                f"{self.path} cannot be a folder for results: a file is in its place"
+            ) from None
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+
+    def _prepare(self) -> None:
+        """Compare with what an earlier run left, and write the manifest."""
+        for half in self.path.glob(".*.tmp"):
+            if half.name[1:-4] == MANIFEST or fnmatch(half.name[1:-4], PARTS):
+                half.unlink()
+        if self._overwrite:
+            for old in (*self._parts(), self.path / MANIFEST):
+                old.unlink(missing_ok=True)
+        manifest = self.path / MANIFEST
+        if manifest.exists():
+            self._compare(manifest)
+        elif self._parts():
+            raise ValueError(
+                f"{self.path} holds parts of unknown origin (no {MANIFEST}); {_anew()}"
+            )
+        else:
+            text = json.dumps({**FORMAT, "settings": self._settings}, indent=1)
+            self._write(manifest, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def _compare(self, manifest: Path) -> None:
+        try:
+            found = json.loads(manifest.read_text(encoding="utf-8"))
+            old = found["settings"]
+            known = {name: found[name] for name in FORMAT} == FORMAT
+        except (ValueError, KeyError, TypeError):
+            known = False
+        if not known:
+            raise ValueError(f"{manifest} was not written by this program; {_anew()}")
+        new = json.loads(json.dumps(self._settings))
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        if names:
+            changes = ", ".join(
+                f"{name} was {_show(old.get(name))}, now {_show(new.get(name))}" for name in names
+            )
+            raise ValueError(f"{self.path} holds results of another run ({changes}); {_anew()}")
+
+    def missing(self, chunks: Iterable[Chunk]) -> Iterator[tuple[int, Chunk]]:
+        for index, chunk in enumerate(chunks):
+            if index >= MAX_PARTS:
+                raise ValueError(
+                    f"there are more than {MAX_PARTS} chunks of {self._chunk_size} data sets; "
+                    "give a larger chunk_size"
+                )
+            self._n_parts = index + 1
+            mark = chunk.fingerprint()
+            if not self._has(index, len(chunk), mark):
+                self._fingerprints[index] = mark
+                yield index, chunk
+        self._refuse_surplus()
+
+    def _has(self, index: int, n_rows: int, mark: str) -> bool:
+        """Whether a part is there, whole, and of these data sets."""
+        path = self._part(index)
+        try:
+            found = parquet().read_metadata(path)
+            table = parquet().read_table(path, columns=["log_partition", "error"])
+        except (OSError, arrow().ArrowException):
+            return False
+        if (found.metadata or {}).get(FINGERPRINT) != mark.encode() or found.num_rows != n_rows:
+            first = index * self._chunk_size
+            raise ValueError(
+                f"{path} was computed from other data sets than those from {first} to "
+                f"{first + n_rows - 1}; {_anew()}"
+            )
+        self._count(index, table)
+        return True
+
+    def _refuse_surplus(self) -> None:
+        last = self._part(self._n_parts - 1)
+        surplus = [path for path in self._parts() if path.name > last.name]
+        if surplus:
+            raise ValueError(
+                f"{self.path} holds {len(surplus)} parts more than this input has; {_anew()}"
+            )
+
+    def add(self, index: int, table: Any) -> None:
+        self._count(index, table)
+        marked = table.replace_schema_metadata({FINGERPRINT: self._fingerprints.pop(index)})
+        self._write(self._part(index), lambda path: parquet().write_table(marked, path))
+
+    def result(self) -> BatchResult:
+        return BatchResult.from_parts(
+            self._summary, map(self._part, range(self._n_parts)), self.path
+        )
+
+    def _part(self, index: int) -> Path:
+        return self.path / f"part-{index:05d}.parquet"
+
+    def _parts(self) -> list[Path]:
+        return sorted(self.path.glob(PARTS))
+
+    def _write(self, path: Path, write: Callable[[Path], object]) -> None:
+        """Write a file so that it is whole or not there."""
+        half = path.with_name(f".{path.name}.tmp")
+        try:
+            write(half)
+            with half.open("rb") as file:
+                os.fsync(file.fileno())
+            half.replace(path)
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+        finally:
+            with suppress(OSError):
+                half.unlink(missing_ok=True)
+
+
+class _Lock:
+    """A lock on a folder that vanishes with the process, even if it is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._file = (folder / LOCK).open("a+", encoding="utf-8")
+        except OSError as error:
+            raise _cannot_write(folder, error) from None
+        try:
+            _hold(self._file)
+        except BlockingIOError:
+            self._file.seek(0)
+            who = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise BlockingIOError(
+                f"another process (number {who}) is writing into {folder}; wait until it has "
+                "finished, or give another folder"
+            ) from None
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let others in."""
+        self._file.close()
+
+
+def _hold(file: Any) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _cannot_write(path: Path, error: OSError) -> OSError:
+    return OSError(f"{path} cannot be written: {error.strerror or error}")
+
+
+def _anew() -> str:
+    return "give another folder, or start anew with overwrite=True (--overwrite)"
+
+
+def _show(value: object) -> str:
+    return "not given" if value is None else json.dumps(value)

@@ -1,0 +1,897 @@
+"""Batches: every row is what `infer` says, whoever computes it, and a stopped run resumes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import awkward as ak
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+import vector
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hctrellis as hct
+from gallery import affinities, momenta, points, similarities
+from hctrellis.batch import engines, inputs, run, store
+from hctrellis.batch.fingerprint import fingerprint
+from hctrellis.clusters import n_trees
+from hctrellis.simulate import ginkgo
+from hctrellis.treeformats import newick_many
+
+SIZES = (5, 1, 2, 7, 3, 2, 5, 8, 1, 4, 6, 5)
+JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
+DATA = Path(__file__).parents[2] / "shared" / "data"
+GINKGO = {"lam": 1.5, "t_cut": 0.5}
+NAMES = ("E", "px", "py", "pz")
+ALWAYS = ["n", "log_partition", "map_log_weight", "map_tree", "n_trees", "error"]
+
+
+def records(jets=JETS, names=NAMES):
+    """Jets as Awkward records."""
+    return ak.Array([[dict(zip(names, map(float, p), strict=True)) for p in jet] for jet in jets])
+
+
+def table(jets=JETS):
+    """Jets as an Arrow table with one column of records, among others."""
+    kind = pa.list_(pa.struct([(name, pa.float64()) for name in NAMES]))
+    particles = [[dict(zip(NAMES, p, strict=True)) for p in jet.tolist()] for jet in jets]
+    return pa.table({"event": range(len(jets)), "particles": pa.array(particles, kind)})
+
+
+def four_columns(jets=JETS):
+    return pa.table({name: [jet[:, i].tolist() for jet in jets] for i, name in enumerate(NAMES)})
+
+
+def batch(data=JETS, potential="ginkgo", scheduler="serial", **options):
+    parameters = GINKGO if potential == "ginkgo" else {}
+    return hct.infer_many(data, potential, scheduler=scheduler, **{**parameters, **options})
+
+
+def rows(result):
+    return result.to_arrow().to_pylist()
+
+
+def expected(potential):
+    """The row of a potential, from `infer`."""
+    post = hct.infer(potential, threads=1)
+    possible = post.log_partition > -math.inf
+    return {
+        "n": potential.n_leaves,
+        "log_partition": post.log_partition,
+        "map_log_weight": post.map_log_weight if possible else -math.inf,
+        "map_tree": post.map_tree.to_newick() if possible else None,
+        "n_trees": post.n_trees,
+        "error": None,
+        "entropy": post.entropy if possible else None,
+    }
+
+
+def assert_same(row, wanted):
+    for name, value in row.items():
+        if isinstance(value, float) and math.isfinite(value):
+            assert value == pytest.approx(wanted[name], rel=1e-12, abs=1e-12), name
+        else:
+            assert value == wanted[name], name
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """The serial answers for JETS."""
+    return batch().to_arrow()
+
+
+# ---- the answers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("t_cut", [0.5, 5.0, 40.0, 1e9])
+def test_every_jet_as_infer(t_cut):
+    result = batch(t_cut=t_cut, entropy=True, chunk_size=5)
+    for row, jet in zip(rows(result), JETS, strict=True):
+        assert_same(row, expected(hct.Ginkgo(jet, 1.5, t_cut)))
+    forbidden = [row for row in rows(result) if row["log_partition"] == -math.inf]
+    assert result.n_without_tree == len(forbidden)
+    assert result.n_failed == 0
+    if t_cut == 1e9:
+        assert len(forbidden) == sum(n > 1 for n in SIZES)
+        assert {row["n_trees"] for row in forbidden} == {0}
+
+
+def test_published_jets():
+    path = DATA / "ginkgo_jets.json"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    jets = json.loads(path.read_text())["jets"]
+    found = rows(batch([jet["leaves"] for jet in jets], t_cut=16.0))
+    for row, jet in zip(found, jets, strict=True):
+        assert row["log_partition"] == pytest.approx(jet["log_Z"], rel=1e-12)
+        assert row["map_log_weight"] == pytest.approx(jet["map_log_likelihood"], rel=1e-12)
+        assert row["n_trees"] == jet["n_trees_nonzero"]
+
+
+def test_rate_of_the_root():
+    for row, jet in zip(rows(batch(lam_root=3.0)), JETS, strict=True):
+        assert_same(row, expected(hct.Ginkgo(jet, 1.5, 0.5, 3.0)))
+
+
+@pytest.mark.parametrize("model", ["jetmass", "JetMass", hct.JetMass])
+def test_other_model(model):
+    for row, jet in zip(rows(batch(potential=model, lam=2.0)), JETS, strict=True):
+        assert_same(row, expected(hct.JetMass(jet, 2.0)))
+
+
+def test_potentials_of_all_kinds():
+    models = [
+        hct.Linkage(points(5)),
+        hct.Dasgupta(similarities(4)),
+        hct.CorrelationClustering(affinities(5)),
+        hct.FunctionPotential(lambda left, right, parent: -parent[0], points(4, dim=1)),
+        hct.Ginkgo(momenta(5), **GINKGO) + hct.BetaSplitting(5),
+        hct.Linkage(points(1)),
+    ]
+    result = hct.infer_many(models, scheduler="serial", entropy=True)
+    for row, model in zip(rows(result), models, strict=True):
+        assert_same(row, expected(model))
+
+
+def test_labels():
+    labels = ["it's", "b c", "d", ""]
+    model = hct.Linkage(points(4), labels=labels)
+    (row,) = rows(hct.infer_many([model]))
+    assert row["map_tree"] == hct.infer(model).map_tree.to_newick()
+    assert set(hct.Tree.from_newick(row["map_tree"]).labels) == set(labels)
+
+
+def test_columns():
+    assert batch().to_arrow().column_names == ALWAYS
+    more = batch(entropy=True, seconds=True, true_trees=[None] * len(JETS)).to_arrow()
+    assert more.column_names == [*ALWAYS[:-1], "entropy", "true_log_weight", "seconds", "error"]
+    assert all(second > 0 for second in more["seconds"].to_pylist())
+    assert more["true_log_weight"].null_count == len(JETS)
+    assert more.select(ALWAYS) == batch().to_arrow()
+
+
+def test_flat_potentials_do_not_warn():
+    assert batch(potential=None, data=[hct.Dasgupta(np.zeros((4, 4)))] * 3).n_failed == 0
+
+
+@pytest.mark.parametrize("n", [18, 19])
+def test_large_numbers_of_trees(n):
+    result = batch([hct.BetaSplitting(n), hct.BetaSplitting(3)], None)
+    kind = result.to_arrow().schema.field("n_trees").type
+    assert kind == (pa.int64() if n == 18 else pa.decimal128(38, 0))
+    assert [int(x) for x in result.to_arrow()["n_trees"].to_pylist()] == [n_trees(n), 3]
+    assert result.to_pandas()["n_trees"].tolist() == [n_trees(n), 3]
+    assert result.to_awkward()["n_trees"].tolist() == pytest.approx([n_trees(n), 3], rel=1e-15)
+
+
+@given(st.data())
+def test_newick_of_many_trees(data):
+    n, m = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 4))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    trees = []
+    for _ in range(m):
+        nodes, children = list(range(n)), []
+        while len(nodes) > 1:
+            pair = rng.choice(nodes, 2, replace=False).tolist()
+            nodes = [node for node in nodes if node not in pair] + [n + len(children)]
+            children.append(pair)
+        trees.append(hct.Tree(children))
+    stacked = np.array([tree.children for tree in trees], np.int64).reshape(m, n - 1, 2)
+    assert newick_many(stacked) == [tree.to_newick() for tree in trees]
+
+
+# ---- true trees -------------------------------------------------------------------------------
+
+
+def test_true_trees(tmp_path):
+    jets = ginkgo(20, leaves=(2, 6), rng=3)
+    weights = [jet.potential().log_weight(jet.tree) for jet in jets]
+    jets.to_parquet(tmp_path / "jets.parquet")
+    ways = [
+        hct.infer_many(jets, true_trees=jets.newicks()),
+        hct.infer_many(jets, true_trees=(jet.tree for jet in jets)),
+        hct.infer_many([jet.potential() for jet in jets], true_trees=jets.newicks()),
+        batch(tmp_path / "jets.parquet", t_cut=16, true_trees="tree"),
+    ]
+    for result in ways:
+        found = result.to_arrow()["true_log_weight"].to_pylist()
+        assert found == pytest.approx(weights, rel=1e-12)
+
+
+def test_true_trees_that_do_not_fit():
+    trees = ["((0,1),(2,3));", "((1,0),2);", "(0,1", None, "((0,1),2);"]
+    result = batch([momenta(3, seed) for seed in range(5)], true_trees=trees)
+    found = rows(result)
+    assert [row["true_log_weight"] is None for row in found] == [True, False, True, True, False]
+    assert (
+        "the true tree cannot be weighed: it has 4 leaves and the data set 3" in found[0]["error"]
+    )
+    assert "the true tree cannot be weighed: found the end" in found[2]["error"]
+    assert result.n_failed == 2
+    assert all(math.isfinite(row["log_partition"]) for row in found)
+
+
+def test_forbidden_true_tree():
+    (row,) = rows(batch([momenta(3)], t_cut=1e9, true_trees=["((0,1),2);"]))
+    assert row["true_log_weight"] == -math.inf
+    assert row["error"] is None
+
+
+# ---- malformed jets ---------------------------------------------------------------------------
+
+
+def spoilt(value, place=(1, 0), n=3):
+    jet = momenta(n)
+    jet[place] = value
+    return jet
+
+
+BAD = {
+    1: spoilt(math.nan),
+    2: spoilt(-5.0),
+    4: spoilt(1e-3),
+    5: np.empty((0, 4)),
+    7: spoilt(math.inf, (0, 2)),
+    8: momenta(40),
+}
+
+
+@pytest.mark.parametrize("scheduler", ["serial", "threads"])
+def test_malformed_jets_are_rows(scheduler):
+    jets = [BAD.get(i, momenta(4, i)) for i in range(10)]
+    result = batch(jets, scheduler=scheduler, chunk_size=3, entropy=True)
+    for i, row in enumerate(rows(result)):
+        if i in BAD:
+            with pytest.raises(ValueError) as raised:
+                hct.infer(hct.Ginkgo(jets[i], **GINKGO))
+            assert row["error"] == str(raised.value)
+            assert row["n"] == len(jets[i])
+            assert {row[name] for name in ("log_partition", "map_tree", "n_trees")} == {None}
+        else:
+            assert_same(row, expected(hct.Ginkgo(jets[i], **GINKGO)))
+    assert result.to_arrow().schema.field("n_trees").type == pa.int64()
+    assert (result.n_rows, result.n_failed, result.n_without_tree) == (10, len(BAD), 0)
+    assert list(result.reasons) == [1, 2, 4]
+    assert "negative energy" in result.reasons[2]
+
+
+@given(st.integers(0, 10_000))
+def test_momenta_at_the_limit_of_space_like(seed):
+    """The check of all particles at once agrees with that of the model."""
+    rng = np.random.default_rng(seed)
+    jets = [momenta(2, int(seed) + k) for k in range(8)]
+    for jet in jets:
+        jet[0, 0] *= 1 - 0.5e-5 * (1 + 1e-3 * rng.normal())
+    for jet, row in zip(jets, rows(batch(jets)), strict=True):
+        try:
+            hct.Ginkgo(jet, **GINKGO)
+        except ValueError as error:
+            assert row["error"] == str(error)
+        else:
+            assert row["error"] is None
+
+
+def test_missing_particles_are_rows():
+    lists = {name: [[1.0, 2.0], None, [1.0]] for name in NAMES}
+    lists["px"] = [[0.0], None, [None]]
+    found = rows(batch(pa.table(lists)))
+    assert "2 E, 1 px, 2 py, 2 pz" in found[0]["error"]
+    assert "got shape (0, 4)" in found[1]["error"]
+    assert "not finite" in found[2]["error"]
+
+
+def test_errors_of_users_functions_are_rows():
+    def broken(left, right, parent):
+        if len(parent[0]) > 40:  # not when it is tried out
+            raise ZeroDivisionError("two\nlines")
+        return np.where(parent[0] == 3, np.nan, 0.0)
+
+    def model(n):
+        return hct.FunctionPotential(broken, lambda clusters: [clusters.sizes], n_leaves=n)
+
+    found = rows(hct.infer_many([model(2), model(7), hct.BetaSplitting(3)]))
+    assert [row["error"] for row in found] == [None, "ZeroDivisionError: two lines", None]
+
+
+# ---- ways to give jets ------------------------------------------------------------------------
+
+
+def as_vectors():
+    """The same jets in other coordinates."""
+    array = vector.zip({name: records()[name] for name in NAMES})
+    return vector.zip({name: getattr(array, name) for name in ("pt", "phi", "eta", "mass")})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        records(),
+        records(names=("energy", "Px", "PY", "pz")),
+        records(names=("t", "x", "y", "z")),
+        ak.zip({name: records()[name] for name in NAMES}, depth_limit=1),
+        ak.Array({"jet": range(len(JETS)), "constituents": records()}),
+        vector.zip({name: records()[name] for name in NAMES}),
+        table(),
+        four_columns(),
+        ak.Array({"particles": ak.from_arrow(table())["particles"]}),
+        [jet.tolist() for jet in JETS],
+        iter(JETS),
+    ],
+    ids=str.split("records names t,x,y,z columns event vector table four option lists iterator"),
+)
+def test_inputs(data, answers):
+    assert batch(data).to_arrow() == answers
+
+
+def test_vectors_in_other_coordinates(answers):
+    for row, wanted in zip(rows(batch(as_vectors())), answers.to_pylist(), strict=True):
+        assert row["map_tree"] == wanted["map_tree"]
+        assert row["log_partition"] == pytest.approx(wanted["log_partition"], rel=1e-9)
+
+
+def test_equal_sizes():
+    jets = np.array([momenta(4, seed) for seed in range(5)])
+    wanted = batch(list(jets)).to_arrow()
+    assert batch(jets).to_arrow() == wanted
+    assert batch(ak.zip({name: jets[:, :, i] for i, name in enumerate(NAMES)})).to_arrow() == wanted
+
+
+def test_single_precision():
+    jets = [jet.astype(np.float32) for jet in JETS]
+    array = ak.values_astype(records(jets), np.float32)
+    assert batch(array).to_arrow() == batch(jets).to_arrow()
+    assert batch(array).n_failed == 0
+
+
+def test_simulated_jets_bring_their_model():
+    jets = ginkgo(10, "w", leaves=(2, 7), rng=1)
+    found = hct.infer_many(jets).to_arrow()
+    for row, jet in zip(found.to_pylist(), jets, strict=True):
+        assert_same(row, expected(jet.potential()))
+    array = jets.to_awkward()
+    assert batch(array, lam_root=3.0, t_cut=16.0).to_arrow() == found
+
+
+@pytest.mark.parametrize("make", [table, four_columns])
+@pytest.mark.parametrize("row_group", [1, 5, 100])
+def test_file(make, row_group, tmp_path, answers):
+    path = tmp_path / "jets.parquet"
+    pq.write_table(make(), path, row_group_size=row_group)
+    for chunk_size in (1, 4, 100):
+        assert batch(str(path), chunk_size=chunk_size).to_arrow() == answers
+
+
+def test_file_read_in_pieces(tmp_path, monkeypatch, answers):
+    path = tmp_path / "jets.parquet"
+    pq.write_table(table(), path, row_group_size=5)
+    monkeypatch.setattr(inputs, "READ_ROWS", 7)
+    assert batch(path, chunk_size=3).to_arrow() == answers
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"a": [1], "b": [[{"E": 1.0, "px": 2.0}]]},
+            r"no momenta: .* found the columns a, b\[E, p",
+        ),
+        ({name: [1.0] for name in NAMES}, "E of .* holds double for a jet, not a list"),
+        ({name: [["a"]] for name in NAMES}, "E of .* holds string; expected numbers"),
+        ({name: [[[1.0]]] for name in NAMES}, "lists of lists of E; .* awkward.flatten"),
+        (
+            {name: [[dict.fromkeys(NAMES, 1.0)]] for name in ("one", "two")},
+            r"momenta in several columns \(one, two\)",
+        ),
+    ],
+)
+def test_wrong_columns(columns, message, tmp_path):
+    wrong = pa.table(columns)
+    pq.write_table(wrong, tmp_path / "jets.parquet")
+    for data in (wrong, tmp_path / "jets.parquet"):
+        with pytest.raises(ValueError, match=message) as raised:
+            batch(data)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: batch(ak.Array([1.0, 2.0])), ValueError, "found no columns"),
+        (lambda: batch(5), TypeError, "jets must be an Awkward array, .* got int"),
+        (lambda: batch([np.ones((2, 3))]), ValueError, r"jet 0 has shape \(2, 3\)"),
+        (lambda: batch(lam=-1.0), ValueError, "lam must be a finite number and positive"),
+        (lambda: hct.infer_many(JETS, "ginkgo"), TypeError, "Ginkgo are wrong: missing 2 req"),
+        (lambda: batch(beta=1.0), TypeError, "wrong: got an unexpected keyword .*'beta'"),
+        (lambda: batch(labels=["a"]), TypeError, "leave out labels"),
+        (lambda: batch(potential="dasgupta"), ValueError, "ginkgo or jetmass .* got 'dasgupta'"),
+        (lambda: batch(potential=hct.Linkage), ValueError, "ginkgo or jetmass"),
+        (lambda: hct.infer_many(JETS), TypeError, "data set 0 is not a Potential but ndarray"),
+        (lambda: hct.infer_many(3), TypeError, "must be a list of potentials.* got int"),
+        (lambda: hct.infer_many([], lam=1.0), TypeError, "lam was given without a potential"),
+        (lambda: batch(chunk_size=0), ValueError, "chunk_size must be a whole number"),
+        (lambda: batch(workers=0), ValueError, "workers must be a whole number"),
+        (lambda: batch(scheduler="slurm"), ValueError, "scheduler must be .* got 'slurm'"),
+        (lambda: batch(scheduler=3), TypeError, "scheduler must be .* got int"),
+        (lambda: batch(scheduler=ThreadPoolExecutor()), TypeError, "got ThreadPoolExecutor"),
+        (lambda: batch(scheduler="tcp://a:1", workers=2), ValueError, "workers cannot be chosen"),
+        (lambda: batch(progress=3), TypeError, "progress must be True, False or a function"),
+        (lambda: batch(true_trees=["(0,1);"]), ValueError, "1 true trees were given for 12"),
+        (lambda: batch(true_trees=[1] * 12), TypeError, "a true tree must be a Tree or Newick"),
+        (lambda: batch(true_trees="tree"), TypeError, "only when the jets are in a file"),
+        (lambda: batch("no.parquet"), FileNotFoundError, "there is no file no.parquet"),
+        (lambda: batch(__file__), ValueError, "is not a Parquet file"),
+        (lambda: batch(Path(__file__).parent), ValueError, "is a folder"),
+    ],
+)
+def test_wrong_calls(call, error, message):
+    with pytest.raises(error, match=message) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+
+
+# ---- chunks and order -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 5, 12, 1000])
+@pytest.mark.parametrize("scheduler", ["serial", "threads"])
+def test_chunks(chunk_size, scheduler, answers):
+    assert batch(chunk_size=chunk_size, scheduler=scheduler).to_arrow() == answers
+
+
+@pytest.mark.parametrize("n_jets", [0, 1])
+@pytest.mark.parametrize("lasting", [False, True])
+def test_few(n_jets, lasting, tmp_path, answers):
+    out = tmp_path / "out" if lasting else None
+    path = tmp_path / "jets.parquet"
+    pq.write_table(table().slice(0, n_jets), path)
+    for data in (records(JETS)[:n_jets], path):
+        result = batch(data, out=out)
+        assert len(result) == n_jets
+        assert result.to_arrow() == answers.slice(0, n_jets)
+    assert hct.infer_many([], out=tmp_path / "none").n_rows == 0
+
+
+def test_size_of_chunks():
+    def size(rows, n):
+        particles = inputs.Particles(np.empty((0, 4)), np.full(rows, n), {})
+        return inputs.JetArrays(hct.Ginkgo, {}, particles, None).chunk_size()
+
+    assert size(10, 8) == 16
+    assert size(50_000, 10) == 50_000 // 32
+    assert size(10_000_000, 5) == 4000
+    assert size(10, 20) == 1
+
+
+def test_progress():
+    seen = []
+    batch(chunk_size=5, progress=lambda *counts: seen.append(counts))
+    assert seen == [(0, 12), (5, 12), (10, 12), (12, 12), (12, 12)]
+
+
+def test_progress_bar(monkeypatch):
+    shown = []
+    monkeypatch.setattr("hctrellis.progress.bar", lambda what: lambda *at: shown.append(at))
+    batch(chunk_size=5, progress=True)
+    assert shown[:3] == [(5, 12), (10, 12), (12, 12)]
+    assert shown[-1] == (1, 1)  # which removes it
+    shown.clear()
+    batch([], progress=True)
+    assert shown == []
+    with pytest.raises(TypeError):
+        hct.infer_many([hct.BetaSplitting(3), "?"], chunk_size=1, progress=True)
+    assert shown == []
+
+
+# ---- who computes -----------------------------------------------------------------------------
+
+
+def test_processes(answers):
+    assert batch(scheduler="processes", workers=2, chunk_size=2).to_arrow() == answers
+
+
+def test_lambdas_in_processes():
+    models = [
+        hct.FunctionPotential(lambda left, right, parent: -parent[0], points(4, seed, 1))
+        for seed in range(3)
+    ]
+    result = hct.infer_many(models, scheduler="processes", workers=2)
+    assert result.to_arrow() == hct.infer_many(models, scheduler="serial").to_arrow()
+    assert result.n_failed == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"backend": "loky", "n_jobs": 2},
+        {"backend": "threading", "n_jobs": 2},
+        {"backend": "threading"},
+        {"backend": "sequential"},
+        {"n_jobs": 1},
+    ],
+    ids=str,
+)
+def test_joblib_is_honoured(settings, monkeypatch, answers):
+    used = []
+
+    class Watched(joblib.Parallel):
+        def __call__(self, calls):
+            used.append(type(self._backend).__name__)
+            return super().__call__(calls)
+
+    monkeypatch.setattr(joblib, "Parallel", Watched)
+    with joblib.parallel_config(**settings):
+        assert batch(scheduler=None, chunk_size=3).to_arrow() == answers
+    assert used
+    wanted = settings.get("backend", "sequential")
+    assert all(wanted in name.lower() for name in used)
+
+
+def test_threads_by_default(monkeypatch, answers):
+    monkeypatch.setattr(engines, "joblib", None)
+    assert batch(scheduler=None).to_arrow() == answers
+
+
+def test_only_a_few_chunks_are_held():
+    drawn = 0
+
+    def source():
+        nonlocal drawn
+        for i in range(100):
+            drawn += 1
+            yield i, i
+
+    for seen, _ in enumerate(engines.threads(abs, source(), workers=2), start=1):
+        assert drawn <= seen + engines.AHEAD * 2
+
+
+@pytest.mark.parametrize("engine", [engines.serial, engines.as_engine("threads", 2)])
+def test_errors_of_a_run_stop_it(engine):
+    def fail(chunk):
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        list(engine(fail, iter([(0, None), (1, None)])))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def many_jets():
+    return ginkgo(400, leaves=(4, 9), rng=2)
+
+
+def test_dask_and_a_worker_killed_in_the_middle(cluster, many_jets, tmp_path):
+    from distributed import Client
+
+    wanted = hct.infer_many(many_jets, scheduler="serial").to_arrow()
+    with Client(cluster) as client:
+        victim = next(iter(client.run(os.getpid).values()))
+        killed_at = []
+
+        def kill(done, total):
+            if done >= 60 and not killed_at:
+                os.kill(victim, signal.SIGKILL)
+                killed_at.append(done)
+
+        result = hct.infer_many(
+            many_jets, scheduler=client, chunk_size=10, progress=kill, out=tmp_path / "out"
+        )
+        assert killed_at[0] < 200
+        assert result.to_arrow() == wanted
+        assert victim not in client.run(os.getpid).values()
+
+
+def test_dask_by_address(cluster, answers):
+    assert batch(scheduler=cluster.scheduler_address, chunk_size=4).to_arrow() == answers
+
+
+def test_dask_by_joblib(cluster, answers):
+    from distributed import Client
+
+    with Client(cluster), joblib.parallel_config("dask"):
+        assert batch(scheduler=None, chunk_size=4).to_arrow() == answers
+
+
+def test_dask_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(engines, "CONNECT_SECONDS", 0.2)
+    with pytest.raises(OSError, match="tcp://localhost:1"):
+        batch(scheduler="tcp://localhost:1")
+
+
+# ---- the folder -------------------------------------------------------------------------------
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_folder(tmp_path, answers):
+    out = tmp_path / "new" / "out"
+    result = batch(out=out, chunk_size=5)
+    assert names(out) == ["_lock", "_manifest.json", *(f"part-0000{i}.parquet" for i in range(3))]
+    assert repr(result) == f"BatchResult(12 data sets, 0 failed, 0 without any tree, in {out})"
+    assert result.folder == out
+    assert result.to_arrow().replace_schema_metadata() == answers
+    assert json.loads((out / "_manifest.json").read_text())["settings"]["lam"] == 1.5
+
+
+def test_other_readers(tmp_path, answers):
+    out = tmp_path / "out"
+    batch(out=out, chunk_size=5)
+    assert ak.from_parquet(out)["map_tree"].tolist() == answers["map_tree"].to_pylist()
+    assert pd.read_parquet(out)["n_trees"].tolist() == answers["n_trees"].to_pylist()
+    dataset = pyarrow.dataset.dataset(out)
+    assert dataset.to_table().replace_schema_metadata() == answers
+
+
+def test_other_forms(tmp_path, answers):
+    result = batch()
+    assert repr(result) == "BatchResult(12 data sets, 0 failed, 0 without any tree)"
+    assert len(result) == 12
+    assert result.to_pandas()["map_tree"].tolist() == answers["map_tree"].to_pylist()
+    assert result.to_awkward()["log_partition"].tolist() == answers["log_partition"].to_pylist()
+    result.write_parquet(tmp_path / "all.parquet")
+    assert pq.read_table(tmp_path / "all.parquet") == answers
+
+
+class Stopped(BaseException):
+    """As if the process ended."""
+
+
+def stop_at(number):
+    def progress(done, total):
+        if done >= number:
+            raise Stopped
+
+    return progress
+
+
+@pytest.fixture
+def solved(monkeypatch):
+    """Numbers of data sets of the chunks that are solved."""
+    sizes = []
+
+    def watched(chunk, wanted, solve=run.solve_chunk):
+        sizes.append(len(chunk))
+        return solve(chunk, wanted)
+
+    monkeypatch.setattr(run, "solve_chunk", watched)
+    return sizes
+
+
+@pytest.mark.parametrize("scheduler", ["serial", "threads", "joblib"])
+def test_resume(scheduler, tmp_path, solved, answers):
+    with joblib.parallel_config("threading", n_jobs=2), pytest.raises(Stopped):
+        batch(out=tmp_path, chunk_size=2, scheduler=scheduler, progress=stop_at(4))
+    kept = names(tmp_path)
+    assert 2 <= len(kept) - 2 < 6
+    assert not [name for name in kept if "tmp" in name]
+    before = {name: (tmp_path / name).stat().st_mtime_ns for name in kept if "part" in name}
+    solved.clear()
+    seen = []
+    result = batch(out=tmp_path, chunk_size=2, progress=lambda *counts: seen.append(counts))
+    assert solved == [2] * (6 - len(before))
+    assert seen[-1] == (12, 12)
+    assert result.to_arrow().replace_schema_metadata() == answers
+    assert {name: (tmp_path / name).stat().st_mtime_ns for name in before} == before
+
+
+def test_resume_counts_what_was_there(tmp_path):
+    jets = [BAD.get(i, momenta(4, i)) for i in range(10)]
+    first = batch(jets, out=tmp_path, chunk_size=3, t_cut=1e9)
+    again = batch(jets, out=tmp_path, chunk_size=3, t_cut=1e9)
+    assert first == again
+    assert (again.n_failed, again.n_without_tree) == (len(BAD), 10 - len(BAD))
+    assert list(again.reasons) == [1, 2, 4]
+
+
+def test_damaged_parts_are_computed_again(tmp_path, solved, answers):
+    batch(out=tmp_path, chunk_size=4)
+    solved.clear()
+    half = tmp_path / "part-00001.parquet"
+    half.write_bytes(half.read_bytes()[:100])
+    (tmp_path / "part-00002.parquet").unlink()
+    (tmp_path / ".part-00002.parquet.tmp").write_bytes(b"half a fi")
+    (tmp_path / ".mine.tmp").touch()
+    result = batch(out=tmp_path, chunk_size=4)
+    assert solved == [4, 4]
+    assert result.to_arrow().replace_schema_metadata() == answers
+    assert len([name for name in names(tmp_path) if name.startswith("part-")]) == 3
+    assert [path.name for path in tmp_path.glob(".*")] == [".mine.tmp"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lam": 2.0}, r"\(lam was 1.5, now 2.0\)"),
+        ({"lam_root": 2.0}, r"\(lam_root was not given, now 2.0\)"),
+        ({"chunk_size": 5}, r"\(chunk_size was 4, now 5\)"),
+        ({"entropy": True}, r"\(columns was .*\)"),
+        ({"data": JETS[:-1]}, r"\(data_sets was 12, now 11\)"),
+        ({"data": JETS[::-1]}, "was computed from other data sets than those from 0 to 3"),
+    ],
+)
+def test_other_runs_are_refused(change, message, tmp_path, answers):
+    batch(out=tmp_path, chunk_size=4)
+    before = names(tmp_path)
+    with pytest.raises(ValueError, match=message) as raised:
+        batch(**{"out": tmp_path, "chunk_size": 4, **change})
+    assert "give another folder, or start anew with overwrite=True (--overwrite)" in str(
+        raised.value
+    )
+    assert names(tmp_path) == before
+    again = batch(**{"out": tmp_path, "chunk_size": 4, **change}, overwrite=True).to_arrow()
+    change.pop("chunk_size", None)
+    assert again.replace_schema_metadata() == batch(**change).to_arrow()
+
+
+def test_input_changed_at_the_end(tmp_path):
+    batch(out=tmp_path, chunk_size=4)
+    with pytest.raises(ValueError, match=r"part-00002.parquet was computed .* from 8 to 11"):
+        batch([*JETS[:-1], momenta(5, 99)], out=tmp_path, chunk_size=4)
+
+
+def test_iterators(tmp_path):
+    def models(n):
+        return (hct.Linkage(points(3, seed)) for seed in range(n))
+
+    wanted = hct.infer_many(list(models(5))).to_arrow()
+    assert hct.infer_many(models(5)).to_arrow() == wanted
+    for _ in range(2):
+        result = hct.infer_many(models(5), out=tmp_path, chunk_size=2)
+        assert result.to_arrow().select(ALWAYS[:4]).equals(wanted.select(ALWAYS[:4]))
+    with pytest.raises(ValueError, match="1 parts more than this input has"):
+        hct.infer_many(models(4), out=tmp_path, chunk_size=2)
+
+
+def test_potentials_changed(tmp_path):
+    def models(change):
+        return [hct.Dasgupta(similarities(4) + change * (seed == 2)) for seed in range(3)]
+
+    hct.infer_many(models(0.0), out=tmp_path)
+    hct.infer_many(models(0.0), out=tmp_path)
+    with pytest.raises(ValueError, match="other data sets"):
+        hct.infer_many(models(1e-9), out=tmp_path)
+
+
+def test_parts_of_unknown_origin(tmp_path):
+    (tmp_path / "part-00000.parquet").touch()
+    with pytest.raises(ValueError, match="parts of unknown origin"):
+        batch(out=tmp_path)
+    (tmp_path / "_manifest.json").write_text("[1, 2")
+    with pytest.raises(ValueError, match="not written by this program"):
+        batch(out=tmp_path)
+    assert batch(out=tmp_path, overwrite=True).n_rows == 12
+
+
+def test_other_files_stay(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    batch(out=tmp_path)
+    batch(out=tmp_path, overwrite=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_one_writer_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+
+    def intrude(done, total):
+        with pytest.raises(BlockingIOError, match=f"number {os.getpid()}. is writing into"):
+            batch(out=tmp_path)
+
+    assert batch(out=tmp_path, progress=intrude).n_rows == 12
+    assert batch(out=tmp_path).n_rows == 12
+
+
+def test_file_in_the_place_of_the_folder(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    for out in (file, file / "below"):
+        with pytest.raises(OSError, match="a file is in its place"):
+            batch(out=out)
+
+
+def test_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    def refuse(self, *args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    tmp_path.chmod(0o500)
+    if os.access(tmp_path, os.W_OK):  # as an administrator
+        monkeypatch.setattr(store.Path, "open", refuse)
+    with pytest.raises(OSError, match="cannot be written: Permission denied"):
+        batch(out=tmp_path)
+    tmp_path.chmod(0o700)
+
+
+def test_disk_full(tmp_path, monkeypatch, answers):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: exec("raise OSError(28, 'No space left')"))
+        with pytest.raises(OSError, match="cannot be written: No space left"):
+            batch(out=tmp_path)
+    assert names(tmp_path) == ["_lock"]
+    assert batch(out=tmp_path).to_arrow().replace_schema_metadata() == answers
+
+
+def test_too_many_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "MAX_PARTS", 3)
+    with pytest.raises(ValueError, match="more than 3 chunks of 2 data sets"):
+        batch(out=tmp_path, chunk_size=2)
+
+
+# ---- fingerprints -----------------------------------------------------------------------------
+
+
+def test_fingerprints():
+    def make(constant):
+        return lambda left, right, parent: -parent[0] + constant
+
+    def looped():
+        return looped
+
+    differing = [
+        [1.0, "a"],
+        [1.0, "b"],
+        ["1.0", "a"],
+        (1.0, "a"),
+        [[1.0], "a"],
+        np.arange(4),
+        np.arange(4.0),
+        np.arange(4).reshape(2, 2),
+        {"a": 1},
+        {"a": 2},
+        {1, 2},
+        None,
+        make(1),
+        make(2),
+        looped,
+        lambda x: [y + 1 for y in x],
+        lambda x: [y + 2 for y in x],
+        hct.Linkage(points(3)),
+        hct.Linkage(points(3), beta=2.0),
+        hct.Linkage(points(3), labels="abc"),
+        hct.Linkage(points(3, 1)),
+        hct.Ginkgo(momenta(3), 1.5, 1.0),
+        hct.Ginkgo(momenta(3), 1.5, 1.0, 2.0),
+        hct.JetMass(momenta(3), 1.5),
+        hct.JetMass(momenta(3), 1.5) + hct.BetaSplitting(3),
+    ]
+    marks = [fingerprint(value) for value in differing]
+    assert len(set(marks)) == len(marks)
+    assert marks == [fingerprint(value) for value in differing]
+    assert fingerprint(make(1)) == fingerprint(make(1))
+    assert fingerprint(hct.Linkage(points(3))) == fingerprint(hct.Linkage(points(3)))
+
+
+def test_without_pyarrow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "hctrellis\[batch\]"'):
+        hct.infer_many([])
+
+
+@pytest.mark.parametrize(
+    ("module", "scheduler", "extra"),
+    [("joblib", "processes", "batch"), ("distributed", "tcp://localhost:1", "dask")],
+)
+def test_without_the_extra_of_a_scheduler(module, scheduler, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf'pip install "hctrellis\[{extra}\]"'):
+        batch(scheduler=scheduler)
