@@ -14,11 +14,11 @@ import numpy as np
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
 from hctrellis.potentials.constraint import Constraint, Rewards
+from hctrellis.progress import Progress, followed
 from hctrellis.sample import Seed, TreeSample, draw
 from hctrellis.summary import ConsensusTree, RankedTrees, rank
 from hctrellis.table import ClusterTable
 from hctrellis.tree import Cluster, Tree, cluster_mask, show_cluster
-from hctrellis.trellis.blocks import Progress
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
 
@@ -450,7 +450,8 @@ def infer(
     trellis, growth = _as_trellis(trellis, potential, threads)
     if order is not None and isinstance(trellis, SparseTrellis):
         trellis = trellis.reorder(order)
-    solution = trellis.solve(potential, threads, _as_progress(progress))
+    with followed(progress, "splits") as report:
+        solution = trellis.solve(potential, threads, report)
     post = Posterior(potential, trellis, solution, threads, growth)
     _warn_if_flat(post)
     return post
@@ -477,16 +478,6 @@ def _as_trellis(
     if not isinstance(given, FullTrellis | SparseTrellis):
         raise TypeError(f"trellis must be a FullTrellis or a SparseTrellis; got {given!r:.80}")
     return given, None
-
-
-def _as_progress(progress: Progress | bool | None) -> Progress | None:
-    if progress is True:
-        from hctrellis.progress import bar
-
-        return bar("splits")
-    if not (progress is None or progress is False or callable(progress)):
-        raise TypeError(f"progress must be True, False or a function; got {progress!r:.80}")
-    return progress or None
 
 
 def _warn_if_flat(post: Posterior) -> None:

@@ -1,39 +1,48 @@
-"""A progress bar for long passes: rich's where it is installed, else a line on standard error."""
+"""Progress of long work: what callers give as `progress`, and a bar on standard error."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[int, int | None], None]
+"""Called as progress(done, in all), None if that is not known."""
 
 
-def bar(what: str) -> Callable[[int, int], None]:
-    """A function progress(done, total) that shows a bar and removes it at the end."""
+@contextmanager
+def followed(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
+    """What to call with the work done: as given, or a bar, which is gone in the end."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress must be True, False or a function; got {progress!r:.80}")
+    if progress is True:
+        with bar(what) as update:
+            yield update
+    else:
+        yield progress or (lambda done, total: None)
+
+
+@contextmanager
+def bar(what: str, hidden: bool = False) -> Iterator[Progress]:
+    """A bar on standard error: rich's where it is installed, else a line of text."""
     try:
-        return _rich_bar(what)
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
     except ImportError:
-        return _plain_bar(what)
+        yield (lambda done, total: None) if hidden else _line(what)
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Bars(*columns, console=console, transient=True, disable=hidden) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def _rich_bar(what: str) -> Callable[[int, int], None]:
-    from rich.progress import Progress
-
-    shown = Progress(transient=True)
-    task = shown.add_task(what, total=None)
-
-    def update(done: int, total: int) -> None:
-        if not shown.live.is_started:
-            shown.start()
-        shown.update(task, completed=done, total=total)
-        if done >= total:
-            shown.stop()
-
-    return update
-
-
-def _plain_bar(what: str) -> Callable[[int, int], None]:
-    def update(done: int, total: int) -> None:
-        end = "\n" if done >= total else "\r"
-        sys.stderr.write(f"{what}: {100 * done // total}%{end}")
+def _line(what: str) -> Progress:
+    def update(done: int, total: int | None) -> None:
+        end = "\n" if done == total else "\r"
+        sys.stderr.write(f"{what}: {done} of {'?' if total is None else total}{end}")
         sys.stderr.flush()
 
     return update

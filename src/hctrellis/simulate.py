@@ -30,12 +30,12 @@ import numpy.typing as npt
 
 from hctrellis.potentials.checks import as_count, as_finite, as_positive, default_labels
 from hctrellis.potentials.jets import Ginkgo
+from hctrellis.progress import Progress, followed
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
     from hctrellis.sample import Seed
     from hctrellis.tree import FloatArray, IntArray
-    from hctrellis.trellis.blocks import Progress
 
     Selection = Sequence[int] | Sequence[bool] | IntArray | npt.NDArray[np.bool_]
 
@@ -359,9 +359,9 @@ def ginkgo(
         lam,
         as_positive(lam_root, "lam_root"),
     )
-    return _simulate(
-        int(size), shower, _as_window(leaves), np.random.default_rng(rng), _as_progress(progress)
-    )
+    window = _as_window(leaves)
+    with followed(progress, "jets") as report:
+        return _simulate(int(size), shower, window, np.random.default_rng(rng), report)
 
 
 class _Shower(NamedTuple):
@@ -377,7 +377,7 @@ def _simulate(
     shower: _Shower,
     window: tuple[int, int] | None,
     rng: np.random.Generator,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Jets:
     """Jets from the kernel, in batches that do not change the stream of random numbers."""
     from hctrellis.kernels.shower import showers
@@ -399,8 +399,7 @@ def _simulate(
                 f"none of {fewer + more:,} jets had {_show_window(low, high)} leaves ({fewer:,} "
                 f"had fewer, {more:,} more); ask for other leaves, or change t_cut or mass"
             )
-        if progress is not None and size > 0:
-            progress(made, size)
+        progress(made, size)
     sizes, momenta, children, t, likelihoods = map(np.concatenate, zip(*batches, strict=True))
     return Jets(
         _offsets(sizes),
@@ -444,16 +443,6 @@ def _as_window(leaves: int | tuple[int, int] | None) -> tuple[int, int] | None:
 
 def _show_window(low: int, high: int) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
-
-
-def _as_progress(progress: Progress | bool | None) -> Progress | None:
-    if progress is True:
-        from hctrellis.progress import bar
-
-        return bar("jets")
-    if not (progress is None or progress is False or callable(progress)):
-        raise TypeError(f"progress must be True, False or a function; got {progress!r:.80}")
-    return progress or None
 
 
 # ---- ragged arrays ----------------------------------------------------------------------------

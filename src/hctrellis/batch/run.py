@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import closing
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -16,14 +16,12 @@ from hctrellis.batch.result import BatchResult
 from hctrellis.batch.store import Folder, Memory
 from hctrellis.batch.tables import arrow
 from hctrellis.potentials.checks import as_count
+from hctrellis.progress import Progress, followed
 
 if TYPE_CHECKING:
     from hctrellis.batch.inputs import Source
     from hctrellis.batch.store import Store
     from hctrellis.tree import Tree
-
-Progress = Callable[[int, int | None], None]
-"""Called as progress(data sets done, data sets in all, None if unknown)."""
 
 
 def infer_many(
@@ -100,14 +98,15 @@ def infer_many(
     ['((0,1),2);', '((0,1),2);']
     """
     arrow()
-    if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise TypeError(f"progress must be True, False or a function; got {progress!r:.80}")
     engine = as_engine(scheduler, workers)
     source = as_source(data, potential, true_trees, parameters, lasting=out is not None)
     size = source.chunk_size() if chunk_size is None else as_count(chunk_size, "chunk_size")
     wide = source.largest is None or source.largest > COUNTABLE_LEAVES
     wanted = Wanted(entropy, true_trees is not None, seconds, wide)
-    with _shown(progress) as show, _as_store(out, source, wanted, size, overwrite) as store:
+    with (
+        followed(progress, "data sets") as show,
+        _as_store(out, source, wanted, size, overwrite) as store,
+    ):
         show(0, source.rows)
         todo = store.missing(source.chunks(size))
         with closing(engine(partial(solve_chunk, wanted=wanted), todo)) as answers:
@@ -125,27 +124,3 @@ def _as_store(
         return Memory(size)
     settings = {**source.settings(), "data_sets": source.rows}
     return Folder(Path(out), settings, wanted.schema(), size, overwrite)
-
-
-@contextmanager
-def _shown(progress: Progress | bool | None) -> Iterator[Progress]:
-    """What to call after each chunk; a bar is gone in the end, however it comes."""
-    if progress is not True:
-        yield progress or (lambda done, total: None)
-        return
-    from hctrellis.progress import bar
-
-    shown = bar("data sets")
-    begun = False
-
-    def update(done: int, total: int | None) -> None:
-        nonlocal begun
-        if done > 0:
-            begun = True
-            shown(done, done + 1 if total is None else total)
-
-    try:
-        yield update
-    finally:
-        if begun:
-            shown(1, 1)

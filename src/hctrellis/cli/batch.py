@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
 from hctrellis.batch import BatchResult, infer_many
-from hctrellis.batch.run import Progress as Report
 from hctrellis.cli import INTERRUPTED, complain
+from hctrellis.progress import bar
 
 SOME_FAILED = 3
 
@@ -29,7 +25,7 @@ def run_batch(jets: Path, output: Path, quiet: bool, overwrite: bool, **options:
         show(done, total)
 
     try:
-        with _bar(quiet) as show:
+        with bar("jets", hidden=quiet or not sys.stderr.isatty()) as show:
             result = infer_many(
                 jets, out=output, overwrite=overwrite, progress=report, **_given(options)
             )
@@ -45,17 +41,6 @@ def run_batch(jets: Path, output: Path, quiet: bool, overwrite: bool, **options:
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given; those of the potential must not be None."""
     return {name: value for name, value in options.items() if value is not None}
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Report]:
-    """A progress bar on standard error, if that is a terminal."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), "jets", TimeRemainingColumn())
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _interrupted(done: int, total: int | None, overwrite: bool) -> str:

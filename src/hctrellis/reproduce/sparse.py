@@ -109,9 +109,7 @@ def study(
             ]
             points = []
             for n_jets, trellis in _trellises(source, train, order, sizes, rng):
-                maps = [
-                    _map_log_weight(model, trellis, places[i]) for i, model in enumerate(tests)
-                ]
+                maps = [_map_log_weight(model, trellis, places[i]) for i, model in enumerate(tests)]
                 points.append(_point(n_jets, trellis, np.array(maps), greedy_weights))
                 progress(f"{source}, {order}, {n_jets} jets: sparsity {trellis.sparsity:.3g}")
             curves[source, str(order)] = points

@@ -20,9 +20,6 @@ from hctrellis.clusters import Lattice
 if TYPE_CHECKING:
     from hctrellis.tree import IntArray
 
-Progress = Callable[[int, int], None]
-"""Called as progress(splits done, splits in all)."""
-
 CHUNK_SPLITS = 20_000_000  # of one call of a kernel: the time until Ctrl-C is heard
 GROUP = 4  # blocks that the kernels complete at a time
 

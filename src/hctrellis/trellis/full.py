@@ -17,8 +17,9 @@ from hctrellis.clusters import BoolArray, ClusterList, Lattice, n_splits, n_tree
 from hctrellis.memory import TooLargeError, available_memory, show_bytes
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
+from hctrellis.progress import Progress
 from hctrellis.tree import show_cluster
-from hctrellis.trellis.blocks import Blocks, Progress, default_threads
+from hctrellis.trellis.blocks import Blocks, default_threads
 from hctrellis.trellis.listed import Weights, compiled, lattice_splits
 from hctrellis.trellis.solution import CompiledSolution, FullSolution, NumpySolution, Solution
 from hctrellis.trellis.terms import assemble
@@ -145,7 +146,7 @@ def _low_bits(n_leaves: int, linear: bool) -> int:
     return min(LOW_BITS, max(2, n_leaves - 6))
 
 
-def silent(done: int, total: int) -> None:
+def silent(done: int, total: int | None) -> None:
     """No progress is shown."""
 
 

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from hctrellis.clusters import BoolArray, n_trees
 from hctrellis.potentials.base import Potential, extremes
 from hctrellis.potentials.checks import as_count
+from hctrellis.progress import Progress
 from hctrellis.tree import Tree
-from hctrellis.trellis.blocks import Progress
 from hctrellis.trellis.full import silent, solve_listed
 from hctrellis.trellis.listed import Splits, Weights, compiled
 from hctrellis.trellis.solution import Solution, count_trees
