@@ -604,7 +604,7 @@ def test_memory_is_refused_up_front(monkeypatch):
 @pytest.mark.parametrize("n", [29, 60, 2000])
 def test_too_many_leaves(n):
     with pytest.raises(hct.TooLargeError, match=f"inference over {n} leaves needs about .*fewer"):
-        hct.infer(hct.CorrelationClustering(-equal_distances(n)))
+        hct.infer(hct.CorrelationClustering(-equal_distances(n)), trellis=hct.FullTrellis(n))
 
 
 def progress_of(potential, threads):

@@ -6,6 +6,7 @@ post = hct.infer(hct.Linkage(table, method="average", beta=2.0))
 post.map_tree, post.map_log_probability, post.log_partition
 """
 
+from hctrellis import orders, simulate
 from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
 from hctrellis.memory import TooLargeError
@@ -18,7 +19,10 @@ from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.tree import Tree
+from hctrellis.trellis import build
 from hctrellis.trellis.full import FullTrellis
+from hctrellis.trellis.grow import Growth, grow
+from hctrellis.trellis.sparse import SparseTrellis
 
 __all__ = [
     "BatchResult",
@@ -28,14 +32,20 @@ __all__ = [
     "FullTrellis",
     "FunctionPotential",
     "Ginkgo",
+    "Growth",
     "JetMass",
     "Linkage",
     "NoTreeError",
     "Posterior",
     "Potential",
+    "SparseTrellis",
     "TooLargeError",
     "Tree",
     "__version__",
+    "build",
+    "grow",
     "infer",
     "infer_many",
+    "orders",
+    "simulate",
 ]
