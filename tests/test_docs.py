@@ -1,4 +1,4 @@
-"""The Python blocks of the README run and print what they say."""
+"""The Python blocks of the README and of the documentation run and print what they say."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!http)([^)#]+)\)")
 
 
-def test_examples():
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text("utf-8"))], ids=name)
+def test_examples(page):
     session = {}
-    blocks = BLOCK.findall(README)
-    assert len(blocks) >= 3
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(BLOCK.findall(page.read_text("utf-8"))):
         test = doctest.DocTestParser().get_doctest(block, session, f"block {number}", None, None)
+        assert len(test.examples) > 0
         report = []
         result = doctest.DocTestRunner().run(test, out=report.append, clear_globs=False)
         session.update(test.globs)
@@ -27,13 +32,14 @@ def test_examples():
 
 
 def test_first_commands():
-    opening = README.splitlines()[:6]
+    opening = README.read_text("utf-8").splitlines()[:6]
     assert [line.split()[:2] for line in opening if line.startswith("    make")] == [
         ["make", "demo"],
         ["make", "test"],
     ]
 
 
-@pytest.mark.parametrize("target", LINK.findall(README))
-def test_links(target):
-    assert (ROOT / target).exists()
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links(page):
+    for target in LINK.findall(page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
