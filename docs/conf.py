@@ -1,11 +1,18 @@
 """Settings of the documentation: python -m sphinx docs docs/_build."""
 
+from typing import Any
+
 from hctrellis import __version__
 
 project = "hctrellis"
 author = "The hctrellis developers"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "numpydoc",
+    "sphinx-mathjax-offline",
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"hctrellis {__version__}"
@@ -18,4 +25,12 @@ autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 suppress_warnings = ["myst.header"]
-html_math_renderer = "mathml"
+
+
+def setup(app: Any) -> None:
+    """Let docstrings write |L| for the size of L."""
+
+    def escape(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+        lines[:] = [line if ">>>" in line else line.replace("|", r"\|") for line in lines]
+
+    app.connect("autodoc-process-docstring", escape)
