@@ -159,9 +159,33 @@ def _as_momenta(momenta: npt.ArrayLike) -> FloatArray:
 
 
 def _minkowski_products(momenta: FloatArray) -> FloatArray:
-    """t of single particles on the diagonal, 2 p_i p_j elsewhere; in extended precision."""
-    wide = momenta.astype(np.longdouble)
-    products = np.outer(wide[:, 0], wide[:, 0]) - wide[:, 1:] @ wide[:, 1:].T
-    doubled = 2 * products
-    np.fill_diagonal(doubled, np.diagonal(products))
-    return np.asarray(np.maximum(doubled, 0), float)
+    """t of single particles on the diagonal, 2 p_i p_j elsewhere; rounded once.
+
+    Particles are almost massless and almost parallel: what is left of the four products may be a
+    tiny part of them, so each is a sum of two floats that is exact, and so are their sums.
+    """
+    high, low = _product(momenta[:, :1], momenta[:, 0])
+    for k in (1, 2, 3):
+        product, error = _product(momenta[:, k : k + 1], -momenta[:, k])
+        total = high + product
+        part = total - high
+        low += (high - (total - part)) + (product - part) + error
+        high = total
+    doubled = 2.0 * (high + low)
+    np.fill_diagonal(doubled, np.diagonal(high + low))
+    return doubled
+
+
+def _product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The product of two arrays, rounded, and what rounding took from it."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, error
+
+
+def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Two floats of half the digits, whose sum is a float."""
+    scaled = (2.0**27 + 1) * a
+    high = scaled - (scaled - a)
+    return high, a - high
