@@ -1,5 +1,6 @@
 # make demo: answer a question about sixteen bacteria, exactly; writes demo/report.html
 # make test: everything that is checked (tests, doctests, style, types)
+# make docs: build the documentation; writes docs/_build
 # make bench: measure speed and memory; writes benchmarks/RESULTS.md
 #
 # Each sets up its own environment in .venv first. Another Python: make PYTHON=python3.12 test
@@ -11,7 +12,7 @@ BENCH_ARGS ?=
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test bench clean
+.PHONY: demo test docs bench clean
 
 demo: $(READY)
 	$(BIN)/hctrellis demo --output demo
@@ -19,12 +20,19 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+docs: $(READY)
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
+
 bench: $(READY)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python benchmarks/exact.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/posterior.py
+	$(BIN)/python benchmarks/batch.py
+	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/numerics.py
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
