@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 import hctrellis
+from browser import browser
 from hctrellis.cli import main
+from hctrellis.cli.demo import QUESTION
 
-HEAVY = ("numba", "scipy", "matplotlib", "pandas")
+HEAVY = ("numba", "scipy", "matplotlib", "pandas", "plotly")
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -33,12 +36,14 @@ def test_help_is_light():
     assert done.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], [], ["demo", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], [], *([name, "--help"] for name in ("demo", "infer"))]
+)
 def test_help(arguments, capsys):
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert "Usage" in out
-    assert "demo" in out
+    assert (arguments or ["demo"])[0].removeprefix("--help") in out
 
 
 def test_version(capsys):
@@ -59,6 +64,7 @@ def test_module():
         (["frobnicate"], "frobnicate"),
         (["--frobnicate"], "--frobnicate"),
         (["demo", "surplus"], "surplus"),
+        (["infer"], "Missing argument 'TABLE'. (hctrellis infer --help shows what there is)"),
         (["demo", "--beta", "many"], "--beta"),
         (["demo", "--beta", "0"], "positive number; got 0"),
         (["demo", "--beta", "-1"], "positive number; got -1"),
@@ -117,7 +123,7 @@ def test_demo(tmp_path, capsys):
     assert "log Z = -17.2131" in out
     assert "6,190,283,353,629,375" in out
     html = (folder / "report.html").read_text(encoding="utf-8")
-    for text in ("<svg", "0.890", "0.277", "0.999", "Streptococcus fecalis", "Gram-positive"):
+    for text in ("0.890", "0.277", "0.999", "Streptococcus fecalis", "Gram-positive", "Plotly"):
         assert text in html
 
 
@@ -129,9 +135,76 @@ def test_demo_speaks_as_surely_as_it_may(beta, words, tmp_path, capsys):
     assert words in " ".join(capsys.readouterr().out.split())
 
 
-def test_demo_without_matplotlib_still_answers(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def test_demo_without_plotly_still_answers(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
     assert main(["demo", "--output", str(tmp_path)]) == 1
     captured = capsys.readouterr()
     assert "0.890" in captured.out
-    assert 'pip install "hctrellis[plot]"' in only_line(captured.err)
+    assert 'pip install "hctrellis[report]"' in only_line(captured.err)
+
+
+def test_demo_in_a_browser(tmp_path, capsys):
+    pytest.importorskip("plotly")
+    with browser(tmp_path / "browser") as page:
+        assert main(["demo", "--output", str(tmp_path)]) == 0
+        page.open(tmp_path / "report.html")
+        assert page.text(".question") == QUESTION
+        assert page.text(".answer").startswith("Probably: Diplococcus pneumoniae")
+        assert page.count("#dendrogram .node") == 14
+        assert page.problems == []
+
+
+# ---- terminals --------------------------------------------------------------------------------
+
+
+def complete(words: str) -> list[str]:
+    """What tab completion offers for the last word."""
+    parts = words.split(" ")
+    done = subprocess.run(
+        [sys.executable, "-m", "hctrellis"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "_HCTRELLIS_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(parts) - 1),
+        },
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("hctrellis inf", ["infer"]),
+        ("hctrellis infer x.csv --missing dr", ["drop-rows", "drop-columns"]),
+        ("hctrellis infer x.csv --metric city", ["cityblock"]),
+    ],
+)
+def test_tab_completion(words, offered):
+    assert complete(words) == offered
+
+
+def test_completion_script():
+    done = subprocess.run(
+        [sys.executable, "-m", "hctrellis", "--show-completion", "bash"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_HCTRELLIS_COMPLETE=complete_bash" in done.stdout
+
+
+def test_terminal_without_line_drawing(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("name,x\na,1\nb,2\nc,9\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "hctrellis", "infer", str(table), "--beta", "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert "log Z" in done.stdout

@@ -1,9 +1,8 @@
-"""The sparse trellis: its structure against plain sets, its posterior against the trees it holds."""
+"""The sparse trellis: its structure against plain sets, its answers against the trees it holds."""
 
 import math
 import pickle
 import zipfile
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -20,10 +19,13 @@ import naive
 from cases import EXACT, ROUNDING, all_near, leaves, mask_of, near, subsets
 from gallery import PROBLEMS, as_sets, as_tree, listing, posterior, quiet, similarities
 from hctrellis.trellis.sparse import SparseTrellis
+from hctrellis.trellis.vertices import SparseVertices
 
+KEEPS = ("observed", "all")
 relaxed = settings(deadline=None, max_examples=40)
-seeds = st.integers(0, 10_000)
-keeps = st.sampled_from(["observed", "all"])
+seeds, keeps = st.integers(0, 10_000), st.sampled_from(KEEPS)
+random_sets = st.tuples(st.integers(1, 6), st.integers(1, 12), seeds, keeps)
+from_trees, from_children = SparseTrellis.from_trees, SparseTrellis.from_children
 
 
 # ---- the oracle: plain sets -------------------------------------------------------------------
@@ -49,14 +51,10 @@ def splits_in(n, trees, keep):
     return {s for parent in parents for s in naive.splits_of(parent) if clusters.issuperset(s)}
 
 
-def held(n, trees, keep, listed):
-    """The part of a listing (or of all trees) that a trellis built from some trees holds."""
-    known = splits_in(n, trees, keep)
-    return [
-        item
-        for item, tree in zip(listed, naive.all_trees(n), strict=True)
-        if known.issuperset(tree)
-    ]
+def held(n, known, listed):
+    """The part of a listing (or of all trees) that is made of known splits."""
+    pairs = zip(listed, naive.all_trees(n), strict=True)
+    return [item for item, tree in pairs if known.issuperset(tree)]
 
 
 def as_trees(trees, n):
@@ -64,27 +62,23 @@ def as_trees(trees, n):
 
 
 def sparse(n, trees, keep="observed"):
-    return SparseTrellis.from_trees(as_trees(trees, n), keep)
+    return from_trees(as_trees(trees, n), keep)
 
 
-def first_best(n, trees, keep, psi):
-    """The best held tree; among splits that tie, that with the smallest mask of its first child."""
-    known = splits_in(n, trees, keep)
+def first_best(n, known, psi):
+    """The best tree of known splits; in ties, the least mask of the child with the first leaf."""
 
     @cache
     def best(cluster):
-        if len(cluster) == 1:
-            return 0.0, frozenset()
-        found = []
-        for left, right in naive.splits_of(cluster):
+        found = [(0.0, 0, frozenset())] if len(cluster) == 1 else []
+        for left, right in naive.splits_of(cluster) if len(cluster) > 1 else ():
             if (left, right) in known:
-                (one, below), (other, beside) = best(left), best(right)
-                weight = psi(left, right) + one + other
-                found.append((-round(weight, 9), mask_of(left), weight, below | beside))
-        _, _, weight, inside = min(found)
-        return weight, inside | {cluster}
+                (one, _, below), (other, _, beside) = best(left), best(right)
+                weight = round(psi(left, right) + one + other, 9)
+                found.append((weight, -mask_of(left), below | beside | {cluster}))
+        return max(found, key=lambda choice: choice[:2])
 
-    return best(frozenset(range(n)))[1]
+    return best(frozenset(range(n)))[2]
 
 
 # ---- the oracle: many leaves ------------------------------------------------------------------
@@ -93,12 +87,12 @@ def first_best(n, trees, keep, psi):
 def random_children(n, rng, adjacent=False):
     """The children of a random tree; of neighbours only, so that trees share clusters."""
     nodes, children = list(range(n)), []
-    for node in range(n, 2 * n - 1):
-        i = int(rng.integers(len(nodes) - 1))
-        j = i + 1 if adjacent else int(rng.integers(i + 1, len(nodes)))
+    for node, (u, v) in enumerate(rng.random((n - 1, 2)).tolist(), n):
+        i = int(u * (len(nodes) - 1))
+        j = i + 1 + int(v * (0 if adjacent else len(nodes) - i - 1))
         children.append((nodes[i], nodes.pop(j)))
         nodes[i] = node
-    return np.array(children).reshape(n - 1, 2)
+    return np.array(children, int).reshape(n - 1, 2)
 
 
 def shuffled(children, order):
@@ -113,39 +107,33 @@ def many_children(n, count, seed):
     return shuffled(trees, rng.permutation(n))
 
 
-def splits_by_mask(trees):
-    """The splits of trees given by their children: parent -> set of (left, right), as masks."""
-    n = trees.shape[1] + 1
-    found = {}
+def by_recursion(trees, values):
+    """Number of clusters, splits and trees, and log Z of `products`, by masks in a dictionary."""
+    masks, sums, splits = [1 << i for i in range(len(values))], values.tolist(), []
+    number = {mask: k for k, mask in enumerate(masks)}
     for children in trees.tolist():
-        masks = [1 << i for i in range(n)]
-        for one, other in children:
-            pair = sorted((masks[one], masks[other]), key=lambda mask: mask & -mask)
-            masks.append(masks[one] | masks[other])
-            found.setdefault(masks[-1], set()).add(tuple(pair))
-    return found
-
-
-def by_recursion(splits, values, beta=1.0):
-    """Number of trees and log Z of Dasgupta's cost with similarities values[i] values[j]."""
-    sums = {1 << i: value for i, value in enumerate(values.tolist())}
-    count, log_z = dict.fromkeys(sums, 1), dict.fromkeys(sums, 0.0)
-    for parent in sorted(splits, key=int.bit_count):
-        left, right = next(iter(splits[parent]))
-        sums[parent] = sums[left] + sums[right]
-        count[parent] = sum(count[a] * count[b] for a, b in splits[parent])
-        size = parent.bit_count()
-        log_z[parent] = naive.log_sum(
-            [log_z[a] + log_z[b] - beta * size * sums[a] * sums[b] for a, b in splits[parent]]
-        )
-    root = (1 << len(values)) - 1
-    return count[root], log_z[root]
+        nodes = list(range(len(values)))
+        for pair in children:
+            a, b = sorted(nodes[child] for child in pair)
+            nodes.append(number.setdefault(masks[a] | masks[b], len(masks)))
+            if nodes[-1] == len(masks):
+                masks.append(masks[a] | masks[b])
+                sums.append(sums[a] + sums[b])
+                splits.append(set())
+            splits[nodes[-1] - len(values)].add((a, b))
+    trees, log_z, sizes = [1] * len(masks), [0.0] * len(masks), [*map(int.bit_count, masks)]
+    for k in sorted(range(len(values), len(masks)), key=sizes.__getitem__):
+        some = splits[k - len(values)]
+        trees[k] = sum(trees[a] * trees[b] for a, b in some)
+        terms = [log_z[a] + log_z[b] - sizes[k] * sums[a] * sums[b] for a, b in some]
+        log_z[k] = naive.log_sum(terms) if len(terms) > 1 else terms[0]
+    root = sizes.index(len(values))
+    return len(masks), sum(map(len, splits)), trees[root], log_z[root]
 
 
 def products(values):
-    matrix = np.outer(values, values)
-    np.fill_diagonal(matrix, 0)
-    return matrix
+    """Dasgupta's cost of the similarities values[i] values[j]."""
+    return hct.Dasgupta(np.outer(values, values) * (1 - np.eye(len(values))))
 
 
 # ---- structure --------------------------------------------------------------------------------
@@ -156,73 +144,51 @@ def masks_of(trellis):
 
 
 def triples_of(trellis):
-    """All splits as masks (parent, left, right)."""
+    """All splits as masks (parent, left, right), in order."""
     masks = masks_of(trellis)
-    return {tuple(masks[i] for i in row) for row in trellis.vertices.triples().tolist()}
+    return [tuple(masks[i] for i in row) for row in trellis.vertices.triples().tolist()]
 
 
 def arrays(trellis):
     v = trellis.vertices
-    return [array.tolist() for array in (v.words, v.offsets, v.lefts, v.rights)]
+    return {"words": v.words, "offsets": v.offsets, "lefts": v.lefts, "rights": v.rights}
 
 
 def same(one, other):
-    return (one.n_leaves, arrays(one)) == (other.n_leaves, arrays(other))
-
-
-random_sets = st.tuples(st.integers(1, 6), st.integers(1, 12), seeds, keeps)
+    pairs = zip(arrays(one).values(), arrays(other).values(), strict=True)
+    return one.n_leaves == other.n_leaves and all(np.array_equal(a, b) for a, b in pairs)
 
 
 @relaxed
 @given(random_sets)
 def test_structure(drawn):
     n, count, seed, keep = drawn
-    chosen = pick(n, count, seed)
-    trellis = sparse(n, chosen, keep)
+    chosen, every = pick(n, count, seed), naive.all_trees(n)
+    trellis, known = sparse(n, chosen, keep), splits_in(n, chosen, keep)
+    trees, clusters = held(n, known, every), clusters_in(n, chosen)
     trellis.validate()
-    known, every = splits_in(n, chosen, keep), naive.all_trees(n)
-    trees = held(n, chosen, keep, every)
     assert (trellis.n_leaves, trellis.keep) == (n, keep)
-    assert sorted(masks_of(trellis)) == sorted(map(mask_of, clusters_in(n, chosen)))
-    assert triples_of(trellis) == {(mask_of(l | r), mask_of(l), mask_of(r)) for l, r in known}
-    assert trellis.n_clusters == len(clusters_in(n, chosen))
-    assert trellis.n_splits == len(known)
+    assert (trellis.n_clusters, trellis.n_splits) == (len(clusters), len(known))
+    assert set(masks_of(trellis)) == set(map(mask_of, clusters))
+    assert set(triples_of(trellis)) == {(mask_of(l | r), mask_of(l), mask_of(r)) for l, r in known}
     assert trellis.n_trees == len(trees)
     assert trellis.log_n_trees == pytest.approx(math.log(len(trees)), abs=1e-12)
     assert trellis.sparsity == float(Fraction(len(trees), len(every)))
-    for tree in every[:: max(1, len(every) // 60)] + tuple(chosen):
+    for tree in [*every[:: max(1, len(every) // 50)], *chosen]:
         assert (as_tree(naive.clusters_of(tree), n) in trellis) == known.issuperset(tree)
+    assert same(trellis.add_trees(as_trees(trees[:15], n)), trellis)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
-def test_all_trees_are_the_full_trellis(n):
-    trellis, full = sparse(n, naive.all_trees(n)), hct.FullTrellis(n)
-    for name in ("n_leaves", "n_clusters", "n_splits", "n_trees", "sparsity"):
-        assert getattr(trellis, name) == getattr(full, name)
-    assert trellis.log_n_trees == pytest.approx(full.log_n_trees, abs=1e-12)
-
-
-def test_order_of_clusters_and_splits():
-    """Leaves, then by size and mask; the child with the lowest leaf first, by its mask."""
-    trellis = sparse(5, naive.all_trees(5))
-    masks = masks_of(trellis)
-    assert masks == sorted(masks, key=lambda mask: (mask.bit_count(), mask))
-    rows = [(p, masks[l], masks[r]) for p, l, r in trellis.vertices.triples().tolist()]
-    assert rows == sorted(rows)
-    assert all(left & -left < right & -right for _, left, right in rows)
-
-
-@pytest.mark.parametrize("keep", ["observed", "all"])
-@pytest.mark.parametrize(("n", "count"), [(40, 200), (100, 60), (300, 60)])
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize(("n", "count"), [(40, 400), (100, 80), (300, 60)])
 def test_exact_number_of_trees(n, count, keep):
-    trellis = SparseTrellis.from_children(many_children(n, count, n), keep)
-    trellis.validate()
-    v = trellis.vertices
-    trees = [1] * n
+    trellis = from_children(many_children(n, count, n), keep)
+    v, trees = trellis.vertices, [1] * n
     for k in range(n, len(v)):
         some = range(v.offsets[k], v.offsets[k + 1])
         trees.append(sum(trees[v.lefts[i]] * trees[v.rights[i]] for i in some))
-    assert trellis.n_trees == trees[-1] > 2**64
+    trellis.validate()
+    assert trellis.n_trees == trees[-1] > 10**15
     assert type(trellis.n_trees) is int
     assert trellis.log_n_trees == pytest.approx(math.log(trees[-1]), rel=1e-13)
     assert trellis.sparsity == trees[-1] / math.prod(range(1, 2 * n - 2, 2))
@@ -230,38 +196,26 @@ def test_exact_number_of_trees(n, count, keep):
 
 @pytest.mark.parametrize("n", [63, 64, 65, 128, 130, 1000])
 def test_clusters_of_several_words(n):
-    rng, children = np.random.default_rng(n), many_children(n, 8, n)
+    rng, children = np.random.default_rng(n), many_children(n, 6, n)
     trees = [hct.Tree(rows) for rows in children]
-    trellis = SparseTrellis.from_trees(trees)
-    trellis.validate()
+    trellis, values = from_trees(trees), rng.uniform(0.01, 0.1, n)
     v, masks = trellis.vertices, masks_of(trellis)
+    trellis.validate()
     assert v.words.shape == (len(v), -(-n // 64))
     assert masks == sorted({m for t in trees for m in t.masks}, key=lambda m: (m.bit_count(), m))
-    assert triples_of(trellis) == {split for tree in trees for split in tree.splits()}
-    assert [v.find(mask) for mask in masks[:: n // 50]] == [*range(0, len(masks), n // 50)]
-    assert v.find(masks[-1] ^ 1 << n // 2) == -1
-    assert v.find(masks[-2] | 1 << n - 1) in (-1, len(masks) - 1, len(masks) - 2)
-    np.testing.assert_array_equal(v.sizes, [mask.bit_count() for mask in masks])
+    splits = {split for tree in trees for split in tree.splits()}
+    assert triples_of(trellis) == sorted(splits, key=lambda s: (s[0].bit_count(), s))
+    assert v.find_all(masks).tolist() == [*range(len(masks))]
+    absent = {masks[-1] ^ 1 << i for i in range(n)} - set(masks)
+    assert set(v.find_all(list(absent)).tolist()) == {-1}
     assert all(tree in trellis for tree in trees)
     assert hct.Tree(random_children(n, rng)) not in trellis
-    values = rng.uniform(0.01, 0.1, n)
-    count, log_z = by_recursion(splits_by_mask(children), values)
-    post = hct.infer(hct.Dasgupta(products(values)), trellis)
+    *_, count, log_z = by_recursion(children, values)
+    post = hct.infer(products(values), trellis)
     assert trellis.n_trees == count
     assert post.log_partition == pytest.approx(log_z, rel=1e-12)
-    cluster = masks[n + len(trees)]
-    assert post.cluster_probability(cluster) == pytest.approx(post.probability([cluster]))
-
-
-@pytest.mark.parametrize("keep", ["observed", "all"])
-def test_trees_with_permuted_labels(keep):
-    trees = as_trees(pick(6, 10, 3), 6)
-    rng = np.random.default_rng(1)
-    moved = [trees[0], *(tree.reorder(map(str, rng.permutation(6))) for tree in trees[1:])]
-    assert any(tree.labels != trees[0].labels for tree in moved)
-    trellis = SparseTrellis.from_trees(iter(moved), keep)
-    assert same(trellis, SparseTrellis.from_trees(trees, keep))
-    assert trees[1].relabel("abcdef") in trellis
+    assert post.map_tree in trellis
+    assert post.cluster_probability(masks[-2]) == pytest.approx(post.probability([masks[-2]]))
 
 
 @relaxed
@@ -269,127 +223,75 @@ def test_trees_with_permuted_labels(keep):
 def test_union(n, seed, keep, other_keep):
     some, more = pick(n, 4, seed), pick(n, 4, seed + 1)
     one, other = sparse(n, some, keep), sparse(n, more, other_keep)
-    both = one | other
-    both.validate()
-    assert same(both, other.union(one))
-    assert same(one | one, one)
-    assert same(both | one, both)
-    assert both.keep == max(keep, other_keep, key=lambda k: k == "all")
-    known = splits_in(n, some, keep) | splits_in(n, more, other_keep)
-    if both.keep == "all":
-        known = splits_in(n, [*some, *more], "all")
-    assert both.n_splits == len(known)
-    added = one.add_trees(as_trees(more, n))
+    both, added = one | other, one.add_trees(as_trees(more, n))
+    assert (both.keep, added.keep) == ("all" if "all" in (keep, other_keep) else "observed", keep)
+    assert same(both, sparse(n, [*some, *more], both.keep))
     assert same(added, sparse(n, [*some, *more], keep))
-    assert added.keep == keep
-
-
-def test_recombined_trees_add_nothing():
-    trellis = sparse(6, pick(6, 30, 2))
-    trees = [tree for tree in as_trees(naive.all_trees(6), 6) if tree in trellis]
-    assert len(trees) == trellis.n_trees > 30
-    assert same(trellis.add_trees(trees), trellis)
+    assert same(both, other.union(one))
+    assert same(both, both | one)
+    assert same(one, one | one)
 
 
 @pytest.mark.parametrize(("n", "keep"), [(1, "all"), (6, "observed"), (6, "all"), (130, "all")])
 def test_reorder(n, keep):
-    order = np.random.default_rng(n).permutation(n)
-    children = many_children(n, 12, 7)
-    trellis = SparseTrellis.from_children(children, keep).reorder(order.tolist())
-    trellis.validate()
-    assert same(trellis, SparseTrellis.from_children(shuffled(children, order), keep))
-    assert trellis.keep == keep
-    assert same(trellis.reorder(np.argsort(order)), SparseTrellis.from_children(children, keep))
-
-
-def test_repr():
-    assert (
-        repr(sparse(4, pick(4, 1, 0))) == "SparseTrellis(4 leaves, 7 clusters, 3 splits, 1 trees)"
-    )
-    text = repr(SparseTrellis.from_children(many_children(100, 60, 100)))
-    number = float(text.split()[-2])
-    assert math.log(number) == pytest.approx(
-        SparseTrellis.from_children(many_children(100, 60, 100)).log_n_trees, abs=0.01
-    )
+    children, order = many_children(n, 12, 7), np.random.default_rng(n).permutation(n)
+    trellis = from_children(children, keep)
+    moved = trellis.reorder(order.tolist())
+    assert same(moved, from_children(shuffled(children, order), keep))
+    assert same(moved.reorder(np.argsort(order)), trellis)
+    assert moved.keep == keep
+    trees = [hct.Tree(rows) for rows in children]
+    named = (tree.reorder(map(str, order)) if k else tree for k, tree in enumerate(trees))
+    assert same(from_trees(named, keep), trellis)
+    assert trees[1].relabel(f"leaf {i}" for i in range(n)) in trellis
 
 
 # ---- mistakes ---------------------------------------------------------------------------------
 
-QUARTET = hct.Tree.from_newick("((a,b),(c,d));")
-SMALL = SparseTrellis.from_trees([QUARTET, hct.Tree.from_newick("(((a,b),c),d);")])
+
+def at_a_bad_pair():
+    """NaN for the split of the first two leaves alone, on which functions are rarely tried."""
+    values = 2.0 ** np.arange(12)
+    function = hct.FunctionPotential(lambda l, r, p: np.where(p[0] == 3, np.nan, -p[0]), values)
+    return hct.infer(function, from_children([[[0, 1], *([12 + k, 2 + k] for k in range(10))]]))
+
+
+def between_trellises(*trellises):
+    one, other = (hct.infer(FOUR, trellis) for trellis in trellises)
+    return one.kl_divergence(other)
+
+
+ONE, PAIRS = hct.Tree([[0, 1]]), hct.Tree([[0, 1], [2, 3], [4, 5]], "abcd")
+SMALL = from_trees([PAIRS, hct.Tree([[0, 1], [4, 2], [5, 3]], "abcd")])
+FOUR, FIVE = (hct.Dasgupta(similarities(n)) for n in (4, 5))
 
 MISTAKES = {
-    "no trees": (lambda: SparseTrellis.from_trees([]), ValueError, "at least one tree; got none"),
+    "no trees": (lambda: from_trees([]), ValueError, "at least one tree; got none"),
     "no more trees": (lambda: SMALL.add_trees([]), ValueError, "at least one tree; got none"),
-    "not trees": (lambda: SparseTrellis.from_trees([3]), TypeError, "expected trees, got int"),
-    "text": (lambda: SparseTrellis.from_trees("ab"), TypeError, "expected trees, got str"),
-    "other labels": (
-        lambda: SparseTrellis.from_trees([QUARTET, hct.Tree.from_newick("(a,(x,(c,d)));")]),
-        ValueError,
-        "different labels, for instance 'b'",
-    ),
-    "other sizes": (
-        lambda: SparseTrellis.from_trees([QUARTET, hct.Tree.from_newick("(a,b);")]),
-        ValueError,
-        "different labels, for instance 'c'",
-    ),
-    "splits": (
-        lambda: SparseTrellis.from_trees([QUARTET], splits="some"),
-        ValueError,
-        'splits must be "observed" or "all"; got \'some\'',
-    ),
-    "shape": (
-        lambda: SparseTrellis.from_children([[0, 1]]),
-        ValueError,
-        r"children must have the shape \(trees, n - 1, 2\); got \(1, 2\)",
-    ),
-    "a child too many": (lambda: SparseTrellis.from_children([[[0, 9]]]), ValueError, "9"),
-    "a negative child": (lambda: SparseTrellis.from_children([[[0, -1]]]), ValueError, "-1"),
-    "its own child": (lambda: SparseTrellis.from_children([[[0, 2]]]), ValueError, "2"),
-    "a child twice": (
-        lambda: SparseTrellis.from_children([[[0, 1], [0, 2]]]),
-        ValueError,
-        "child|parent|twice",
-    ),
-    "union of sizes": (
-        lambda: SMALL | sparse(3, pick(3, 1, 0)),
-        ValueError,
-        "one trellis has 4 leaves, the other 3",
-    ),
-    "more leaves": (
-        lambda: SMALL.add_trees(as_trees(pick(5, 1, 0), 5)),
-        ValueError,
-        "one trellis has 4 leaves, the other 5",
-    ),
-    "union with a tree": (lambda: SMALL.union(QUARTET), TypeError, "a SparseTrellis, got Tree"),
-    "order too short": (lambda: SMALL.reorder([0, 1, 2]), ValueError, "order of 4 leaves has each"),
-    "order twice": (lambda: SMALL.reorder([0, 1, 1, 3]), ValueError, "each of 0 .. 3 once; got"),
-    "order of names": (lambda: SMALL.reorder("abcd"), ValueError, "each of 0 .. 3 once; got"),
-    "data of other size": (
-        lambda: hct.infer(hct.Dasgupta(similarities(5)), SMALL),
-        ValueError,
-        "the potential has 5 leaves, the trellis 4",
-    ),
-    "trellis": (
-        lambda: hct.infer(hct.Dasgupta(similarities(5)), QUARTET),
-        TypeError,
-        "trellis must be a FullTrellis or a SparseTrellis; got Tree",
-    ),
-    "not a number": (
-        lambda: hct.infer(broken_at_a_pair(4), SMALL),
-        ValueError,
-        r"the log weight of the split \{'0'\} | \{'1'\} is nan; it must be a finite number",
-    ),
+    "numbers": (lambda: from_trees([3]), TypeError, "expected trees, got int"),
+    "text": (lambda: from_trees("ab"), TypeError, "expected trees, got str"),
+    "labels": (lambda: from_trees([PAIRS, PAIRS.relabel("axcd")]), ValueError, "instance 'b'"),
+    "sizes": (lambda: from_trees([PAIRS, PAIRS.subtree([2, 3])]), ValueError, "instance 'a'"),
+    "splits": (lambda: from_trees([PAIRS], "some"), ValueError, "must be .*; got 'some'"),
+    "shape": (lambda: from_children([[0, 1]]), ValueError, r"trees, n - 1, 2\); got \(1, 2\)"),
+    "no such child": (lambda: from_children([[[0, 9]]]), ValueError, "child"),
+    "negative child": (lambda: from_children([[[0, -1]]]), ValueError, "child"),
+    "its own child": (lambda: from_children([[[0, 2]]]), ValueError, "child"),
+    "child twice": (lambda: from_children([[[0, 1], [0, 3]]]), ValueError, "child"),
+    "union": (lambda: SMALL | from_trees([ONE]), ValueError, "has 4 leaves, the other 2"),
+    "more trees": (lambda: SMALL.add_trees([ONE]), ValueError, "has 4 leaves, the other 2"),
+    "union with": (lambda: SMALL.union(PAIRS), TypeError, "a SparseTrellis, got Tree"),
+    "short order": (lambda: SMALL.reorder([0, 1, 2]), ValueError, r"4 leaves has each of 0 \.\. 3"),
+    "order twice": (lambda: SMALL.reorder([0, 1, 1, 3]), ValueError, r"each of 0 \.\. 3 once; got"),
+    "names": (lambda: SMALL.reorder("abcd"), ValueError, r"each of 0 \.\. 3 once; got 'abcd'"),
+    "order": (lambda: hct.infer(FOUR, SMALL, order=[1, 2, 3, 4]), ValueError, "once; got"),
+    "order of all": (lambda: hct.infer(FOUR, order=[3, 2, 1, 0]), ValueError, "order"),
+    "data": (lambda: hct.infer(FIVE, SMALL), ValueError, "has 5 leaves, the trellis 4"),
+    "trellis": (lambda: hct.infer(FOUR, PAIRS), TypeError, "trellis must be a .*; got Tree"),
+    "from all": (lambda: between_trellises(SMALL, None), ValueError, "over the same trellis"),
+    "to all": (lambda: between_trellises(None, SMALL), ValueError, "over the same trellis"),
+    "nan": (at_a_bad_pair, ValueError, r"split \{'0'\} \| \{'1'\} is nan; it must be a finite"),
 }
-
-
-def broken_at_a_pair(n):
-    """NaN for the split of the first two leaves alone, which few random splits are."""
-
-    def function(left, right, parent):
-        return np.where(parent[0] == 3.0, np.nan, 0.0)
-
-    return hct.FunctionPotential(function, 2.0 ** np.arange(n))
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -401,103 +303,72 @@ def test_mistakes(mistake):
 
 
 def test_what_is_no_tree_of_the_trellis():
-    assert QUARTET in SMALL
-    assert hct.Tree.from_newick("((a,c),(b,d));") not in SMALL
-    assert hct.Tree.from_newick("((a,b),c);") not in SMALL
-    assert "((a,b),(c,d));" not in SMALL
+    assert PAIRS in SMALL
+    for other in (PAIRS.reorder("acbd"), PAIRS.subtree([0, 1]), ONE, PAIRS.to_newick(), None):
+        assert other not in SMALL
 
 
 # ---- validate ---------------------------------------------------------------------------------
 
-# the trellis of SMALL: clusters 0-3 the leaves, 4 = ab, 5 = cd, 6 = abc, 7 = abcd
-# splits a|b of 4, c|d of 5, ab|c of 6, ab|cd and abc|d of 7
-
-
-def put(array, at, value):
-    changed = array.copy()
-    changed[at] = value
-    return changed
-
-
+# masks of clusters / offsets / lefts / rights
+VALID = "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 / 1 3 2 5 3"
 BROKEN = {
-    "words too narrow": lambda v: {"words": v.words[:, :0]},
-    "too few offsets": lambda v: {"offsets": v.offsets[:-1]},
-    "more lefts than rights": lambda v: {"lefts": np.append(v.lefts, 0)},
-    "fewer clusters than leaves": lambda v: {"n_leaves": 9},
-    "fewer leaves": lambda v: {"n_leaves": 3},
-    "offsets fall": lambda v: {"offsets": put(v.offsets, 6, 0)},
-    "offsets start late": lambda v: {"offsets": put(v.offsets, 0, 1)},
-    "offsets end early": lambda v: {"offsets": put(v.offsets, -1, 4)},
-    "offsets beyond": lambda v: {"offsets": put(v.offsets, 6, 100)},
-    "offsets wrap around": lambda v: {
-        "offsets": np.array([0, 0, 0, 0, 0, 2**63 - 1, -(2**63), -1, 5])
-    },
-    "leaves swapped": lambda v: {"words": v.words[[1, 0, 2, 3, 4, 5, 6, 7]]},
-    "root too small": lambda v: {"words": put(v.words, (7, 0), 0b0111)},
-    "cluster without a split": lambda v: {"offsets": put(v.offsets, 5, 0)},
-    "leaf with a split": lambda v: {"offsets": np.array([0, 0, 0, 0, 1, 1, 2, 3, 5])},
-    "child above its parent": lambda v: {"lefts": put(v.lefts, 2, 7)},
-    "child of itself": lambda v: {"lefts": put(v.lefts, 0, 4)},
-    "negative child": lambda v: {"rights": put(v.rights, 0, -7)},
-    "child that is not there": lambda v: {"rights": put(v.rights, 4, 10**6)},
-    "children overlap": lambda v: {"rights": put(v.rights, 3, 6)},
-    "children leave some out": lambda v: {"rights": put(v.rights, 3, 2)},
-    "cluster twice": lambda v: {
-        "words": v.words[[0, 1, 2, 3, 4, 4, 5, 6, 7]],
-        "offsets": np.array([0, 0, 0, 0, 0, 1, 2, 3, 4, 6]),
-        "lefts": np.array([0, 0, 2, 4, 4, 7]),
-        "rights": np.array([1, 1, 3, 2, 6, 3]),
-    },
-    "clusters out of order": lambda v: {
-        "words": v.words[[0, 1, 2, 3, 5, 4, 6, 7]],
-        "lefts": np.array([2, 0, 5, 5, 6]),
-        "rights": np.array([3, 1, 2, 4, 3]),
-    },
-    "split twice": lambda v: {
-        "offsets": np.array([0, 0, 0, 0, 0, 2, 3, 4, 6]),
-        "lefts": v.lefts[[0, 0, 1, 2, 3, 4]],
-        "rights": v.rights[[0, 0, 1, 2, 3, 4]],
-    },
-    "splits out of order": lambda v: {
-        "lefts": v.lefts[[0, 1, 2, 4, 3]],
-        "rights": v.rights[[0, 1, 2, 4, 3]],
-    },
-    "lowest leaf on the right": lambda v: {
-        "lefts": put(v.lefts, 3, 5),
-        "rights": put(v.rights, 3, 4),
-    },
+    "few offsets": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 / 0 2 4 4 6 / 1 3 2 5 3",
+    "many lefts": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 6 / 1 3 2 5 3",
+    "few clusters": "1 2 / 0 0 0 / 0 / 1",
+    "falling offsets": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 0 3 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "late offsets": "1 2 4 8 3 12 7 15 / 1 1 1 1 1 2 3 4 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "early end": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 4 / 0 2 4 4 6 / 1 3 2 5 3",
+    "large offset": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 100 3 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "huge": f"1 2 4 8 3 12 7 15 / 0 0 0 0 0 {2**63 - 1} {-(2**63)} -1 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "leaves swapped": "2 1 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "small root": "1 2 4 8 3 12 7 7 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "no split": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 0 2 3 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "split leaf": "1 2 4 8 3 12 7 15 / 0 0 0 0 1 1 2 3 5 / 0 2 4 4 6 / 1 3 2 5 3",
+    "child above": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 7 4 6 / 1 3 2 5 3",
+    "own child": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 4 2 4 4 6 / 1 3 2 5 3",
+    "negative child": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 / -7 3 2 5 3",
+    "no such child": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 / 1 3 2 5 1000000",
+    "overlap": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 / 1 3 2 6 3",
+    "leaf left out": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 4 6 / 1 3 2 2 3",
+    "first leaf right": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 5 6 / 1 3 2 4 3",
+    "splits out of order": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 1 2 3 5 / 0 2 4 6 4 / 1 3 2 3 5",
+    "split twice": "1 2 4 8 3 12 7 15 / 0 0 0 0 0 2 3 4 6 / 0 0 2 4 4 6 / 1 1 3 2 5 3",
+    "clusters out of order": "1 2 4 8 12 3 7 15 / 0 0 0 0 0 1 2 3 5 / 2 0 5 5 6 / 3 1 2 4 3",
+    "cluster twice": "1 2 4 8 3 3 12 7 15 / 0 0 0 0 0 1 2 3 4 6 / 0 0 2 4 4 7 / 1 1 3 2 6 3",
 }
+
+
+def unchecked(text):
+    """The trellis of four leaves that is written so."""
+    masks, *others = ([int(x) for x in part.split()] for part in text.split("/"))
+    return SparseTrellis(SparseVertices(4, np.array(masks, "u8")[:, None], *map(np.array, others)))
 
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_validate(kind, tmp_path):
-    SMALL.validate()
-    broken = SparseTrellis(replace(SMALL.vertices, **BROKEN[kind](SMALL.vertices)))
-    with pytest.raises(ValueError, match="not a sparse trellis: ") as error:
-        broken.validate()
-    assert "\n" not in str(error.value)
+    assert same(unchecked(VALID), SMALL)
+    broken = unchecked(BROKEN[kind])
     broken.save(tmp_path / "broken")
-    with pytest.raises(ValueError, match="not a sparse trellis: "):
-        SparseTrellis.load(tmp_path / "broken")
+    for check in (broken.validate, lambda: SparseTrellis.load(tmp_path / "broken")):
+        with pytest.raises(ValueError, match="not a sparse trellis: ") as error:
+            check()
+        assert "\n" not in str(error.value)
 
 
 # ---- files ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keep", ["observed", "all"])
+@pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize("n", [1, 2, 6, 64, 130])
 def test_save_and_load(n, keep, tmp_path):
-    trellis = SparseTrellis.from_children(many_children(n, 9, n), keep)
+    trellis = from_children(many_children(n, 9, n), keep)
     for path in (tmp_path / "trellis", str(tmp_path / "trellis.npz")):
         trellis.save(path)
         assert Path(path).is_file()
         found = SparseTrellis.load(path)
         assert same(found, trellis)
         assert (found.keep, found.n_trees) == (keep, trellis.n_trees)
-        assert [a.dtype for a in (found.vertices.words, found.vertices.lefts)] == ["u8", "i8"]
-    assert same(
-        found.add_trees([hct.Tree(many_children(n, 1, 3)[0])]).reorder(range(n)), found
-    ) or (n > 2)
 
 
 class Trap:
@@ -507,111 +378,91 @@ class Trap:
         return Path.touch, (Path("trapped"),)
 
 
-def contents(trellis, **changes):
-    v = trellis.vertices
-    return {
-        "format": np.array(["hctrellis sparse trellis 1", trellis.keep]),
-        "n_leaves": np.array(v.n_leaves),
-        **{name: getattr(v, name) for name in ("words", "offsets", "lefts", "rights")},
-        **changes,
-    }
+def contents(**changes):
+    """The arrays of a file."""
+    name = np.array(["hctrellis sparse trellis 1", "observed"])
+    return {"format": name, "n_leaves": np.array(4), **arrays(SMALL), **changes}
 
 
 CHANGES = {
-    "format": np.array(["hctrellis sparse trellis 99", "all"]),
+    "format of later": np.array(["hctrellis sparse trellis 99", "all"]),
     "format of one": np.array(["hctrellis sparse trellis 1"]),
-    "format as number": np.array(7),
-    "format trapped": np.array([Trap(), Trap()], object),
     "format keeps what": np.array(["hctrellis sparse trellis 1", "most"]),
-    "n_leaves is none": np.array(0),
-    "n_leaves is negative": np.array(-4),
-    "n_leaves is large": np.array(10**15),
-    "n_leaves is 5": np.array(5),
-    "n_leaves is text": np.array("four"),
+    "format trapped": np.array([Trap(), Trap()], object),
+    **{f"n_leaves is {value}": np.array(value) for value in (0, -4, 3, 9, 70, 10**15, "four")},
     "n_leaves are two": np.array([4, 4]),
-    "n_leaves trapped": np.array(Trap(), object),
     "words signed": SMALL.vertices.words.astype(np.int64),
-    "words as numbers": SMALL.vertices.words.astype(float),
     "words flat": SMALL.vertices.words.ravel(),
     "words of none": np.zeros((0, 1), np.uint64),
     "words trapped": np.array([[Trap()]] * 8, object),
-    "offsets short": SMALL.vertices.offsets.astype(np.int32),
-    "offsets falling": SMALL.vertices.offsets[::-1],
-    "offsets of none": np.zeros(0, np.int64),
-    "lefts negative": -SMALL.vertices.lefts - 1,
-    "lefts trapped": np.array([Trap()] * 5, object),
-    "lefts as matrix": SMALL.vertices.lefts[:, None],
-    "rights large": SMALL.vertices.rights + 2**40,
-    "rights as one": np.array(3),
+    "offsets narrow": SMALL.vertices.offsets.astype(np.int32),
+    "lefts as numbers": SMALL.vertices.lefts.astype(float),
+    "rights as matrix": SMALL.vertices.rights[:, None],
 }
 
 
 @pytest.fixture
-def apart(tmp_path, monkeypatch):
-    """A folder of its own, in which nothing may have been trapped."""
+def file(tmp_path, monkeypatch):
+    """A file in a folder of its own, in which nothing may have been trapped."""
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    yield tmp_path / "file.npz"
     assert not (tmp_path / "trapped").exists()
 
 
 def assert_not_loaded(path):
-    with pytest.raises(ValueError, match="not a (saved )?sparse trellis|n_leaves must be") as error:
+    message = r"not a (saved )?sparse trellis|n_leaves must be"
+    with pytest.raises(ValueError, match=message) as error:
         SparseTrellis.load(path)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_files_with_a_wrong_array(change, apart):
-    np.savez(apart / "file.npz", **contents(SMALL, **{change.split()[0]: CHANGES[change]}))
-    assert_not_loaded(apart / "file.npz")
+def test_files_with_a_wrong_array(change, file):
+    np.savez(file, **contents())
+    assert same(SparseTrellis.load(file), SMALL)
+    name = change.split()[0]
+    np.savez(file, **contents(**{name: CHANGES[change]}))
+    assert_not_loaded(file)
+    np.savez(file, **{key: array for key, array in contents().items() if key != name})
+    assert_not_loaded(file)
 
 
-def test_contents_are_those_of_a_file(apart):
-    np.savez(apart / "file.npz", **contents(SMALL))
-    assert same(SparseTrellis.load(apart / "file.npz"), SMALL)
-
-
-@pytest.mark.parametrize("missing", contents(SMALL))
-def test_files_that_lack_an_array(missing, apart):
-    arrays = contents(SMALL)
-    del arrays[missing]
-    np.savez(apart / "file.npz", **arrays)
-    assert_not_loaded(apart / "file.npz")
-
-
-def test_files_of_another_kind(apart):
-    path = apart / "file.npz"
+def test_files_of_another_kind(file):
     for content in (b"", b"((a,b),(c,d));\n", b"PK\x03\x04", b"\x93NUMPY", pickle.dumps(Trap())):
-        path.write_bytes(content)
-        assert_not_loaded(path)
-    np.save(path, np.array([Trap()], object))
-    assert_not_loaded(path)
-    np.save(apart / "file.npy", np.arange(3))
-    assert_not_loaded(apart / "file.npy")
-    with zipfile.ZipFile(path, "w") as file:
-        for name in contents(SMALL):
-            file.writestr(f"{name}.npy", pickle.dumps(Trap()))
-    assert_not_loaded(path)
-    for name in ("nowhere.npz", "."):
-        with pytest.raises(OSError, match=r"nowhere|directory|Permission"):
-            SparseTrellis.load(apart / name)
+        file.write_bytes(content)
+        assert_not_loaded(file)
+    for array in (np.array([Trap()], object), np.arange(3)):
+        np.save(file.with_suffix(".npy"), array)
+        assert_not_loaded(file.with_suffix(".npy"))
+    header = b"{'descr': '<u8', 'fortran_order': False, 'shape': (10000000000000, 1)}\n"
+    huge = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    for member in (pickle.dumps(Trap()), huge):
+        with zipfile.ZipFile(file, "w") as archive:
+            for name in contents():
+                archive.writestr(f"{name}.npy", member)
+        assert_not_loaded(file)
+    for path in (file.parent, file.parent / "nowhere.npz"):
+        with pytest.raises(OSError, match=path.name):
+            SparseTrellis.load(path)
 
 
-def test_files_with_wrong_bytes(apart):
-    """Cut short anywhere, or with some bytes changed: a trellis that is valid, or one ValueError."""
-    path, rng = apart / "file.npz", np.random.default_rng(0)
-    SparseTrellis.from_children(many_children(6, 5, 1)).save(path)
-    whole = np.frombuffer(path.read_bytes(), np.uint8)
+def test_files_with_wrong_bytes(file):
+    """Cut short anywhere: an error. With some bytes changed: an error, or the same trellis."""
+    rng, trellis = np.random.default_rng(0), from_children(many_children(6, 5, 1))
+    trellis.save(file)
+    whole = file.read_bytes()
     for length in range(0, len(whole), 41):
-        path.write_bytes(whole[:length].tobytes())
-        assert_not_loaded(path)
-    for _ in range(400):
-        at = rng.integers(len(whole), size=rng.integers(1, 4))
-        path.write_bytes(put(whole, at, rng.integers(256, size=len(at))).tobytes())
+        file.write_bytes(whole[:length])
+        assert_not_loaded(file)
+    for _ in range(500):
+        some = bytearray(whole)
+        for at in rng.integers(len(whole), size=rng.integers(1, 4)):
+            some[at] = rng.integers(256)
+        file.write_bytes(some)
         try:
-            SparseTrellis.load(path).validate()
+            assert same(SparseTrellis.load(file), trellis)
         except ValueError as error:
-            assert "\n" not in str(error)
+            assert "not a saved sparse trellis" in str(error)
 
 
 # ---- the posterior ----------------------------------------------------------------------------
@@ -620,14 +471,11 @@ NAMES = [
     "dasgupta, 6 leaves",
     "dasgupta, beta 1000",
     "dasgupta, symmetric",
+    "correlation, beta 1000",
     "single, 6 leaves",
     "complete, duplicates",
-    "ward, 6 leaves",
-    "correlation, 1e12",
     "ginkgo, 6 leaves",
     "ginkgo, most forbidden",
-    "ginkgo, non-stop, root rate",
-    "function, numpy, 6 leaves",
     "function, numpy, forbidding, 6 leaves",
     "function, numba, forbidding, 6 leaves",
     "dasgupta + prior",
@@ -635,20 +483,25 @@ NAMES = [
     "single + complete",
     "dasgupta, 1 leaves",
     "ginkgo, 2 leaves",
-    "function, numpy, 3 leaves",
 ]
-CASES = [(name, keep) for name in NAMES for keep in ("observed", "all")]
-over = pytest.mark.parametrize(("name", "keep"), CASES, ids=[f"{n}: {k}" for n, k in CASES])
-SIX = [case for case in CASES if PROBLEMS[case[0]].n <= 6]
-over_small = pytest.mark.parametrize(("name", "keep"), SIX, ids=[f"{n}: {k}" for n, k in SIX])
 
 
+def over(names):
+    cases = [(name, keep) for name in names for keep in KEEPS]
+    return pytest.mark.parametrize(("name", "keep"), cases, ids=[f"{n}: {k}" for n, k in cases])
+
+
+everywhere = over(NAMES)
+up_to_six = over([name for name in NAMES if PROBLEMS[name].n <= 6])
+a_few = over([n for n in NAMES if n.startswith(("dasgupta,", "ginkgo,", "function, numpy"))])
+
+
+@cache
 def seed_trees(name):
     """Some random trees, and a best one."""
     n = PROBLEMS[name].n
     ((best, _),) = naive.top_trees(listing(name), 1)
-    known = next(tree for tree in naive.all_trees(n) if naive.clusters_of(tree) == best)
-    return [*pick(n, 25, n), known]
+    return [*pick(n, 25, n), *(t for t in naive.all_trees(n) if naive.clusters_of(t) == best)]
 
 
 @cache
@@ -656,14 +509,13 @@ def solved(name, keep):
     """The posterior over a sparse trellis, and the listing of its trees."""
     n, trees = PROBLEMS[name].n, seed_trees(name)
     post = quiet(hct.infer, PROBLEMS[name].make(), trellis=sparse(n, trees, keep))
-    return post, held(n, trees, keep, listing(name))
+    return post, held(n, splits_in(n, trees, keep), listing(name))
 
 
 def allowed(name, trees):
     """How far a probability may be off, and a log weight."""
-    size = abs(naive.max_log_weight(trees))
-    rough = PROBLEMS[name].tolerance if PROBLEMS[name].tolerance > 1e-11 else EXACT
-    return max(rough, 4 * ROUNDING * size), PROBLEMS[name].tolerance * max(1.0, size)
+    size, rough = abs(naive.max_log_weight(trees)), PROBLEMS[name].tolerance
+    return max(rough if rough > 1e-11 else EXACT, 4 * ROUNDING * size), rough * max(1.0, size)
 
 
 def assert_answers(post, trees, name):
@@ -679,111 +531,81 @@ def assert_answers(post, trees, name):
         assert near(post.cluster_probability(cluster), exact, around), cluster
 
 
-@over
+@everywhere
 def test_posterior(name, keep):
     post, trees = solved(name, keep)
+    n, full = post.n_leaves, listing(name)
     assert_answers(post, trees, name)
-    full = listing(name)
     assert post.trellis.n_trees == len(trees) <= len(full)
     assert post.log_partition <= naive.log_partition(full) + allowed(name, full)[1]
-    present = clusters_in(post.n_leaves, seed_trees(name))
-    for cluster in set(subsets(post.n_leaves)) - present:
+    for cluster in set(subsets(n)) - clusters_in(n, seed_trees(name)):
         assert post.cluster_probability(cluster) == 0.0
-
-
-@over
-def test_what_a_posterior_says_of_itself(name, keep):
-    post, trees = solved(name, keep)
     assert not post.is_exact
     assert f"log Z >= {post.log_partition:.6g})" in repr(post)
-    table = post.cluster_probabilities(0)
-    assert not table.is_exact
-    assert "given the trees of a sparse trellis" in repr(table)
-    assert "given the trees of a sparse trellis" in table._repr_html_()
-    n = post.n_leaves
-    expected = {c for c, p in naive.cluster_marginals(trees).items() if p > 1e-200 and len(c) < n}
+    table = post.cluster_probabilities(1e-100)
+    expected = {c for c, p in naive.cluster_marginals(trees).items() if p > 1e-100 and len(c) < n}
     assert {leaves(mask, n) for mask in table.masks} == expected
+    assert not table.is_exact
+    for text in (repr(table), table._repr_html_()):
+        assert "given the trees of a sparse trellis" in text
 
 
-@over
+@up_to_six
 def test_split_probability(name, keep):
     """Of all splits in either order, those included that the trellis does not have."""
     post, trees = solved(name, keep)
-    expected = naive.split_marginals(trees)
+    expected, around = naive.split_marginals(trees), 10 * allowed(name, trees)[0]
     for parent in subsets(post.n_leaves):
         for left, right in naive.splits_of(parent) if len(parent) > 1 else ():
             exact = expected.get(frozenset([left, right]), 0.0)
-            for pair in ((left, right), (right, left)):
-                assert near(post.split_probability(*pair), exact, 10 * allowed(name, trees)[0]), (
-                    pair
-                )
+            assert near(post.split_probability(left, right), exact, around), (left, right)
+            assert near(post.split_probability(right, left), exact, around), (right, left)
 
 
-@over_small
-def test_subtree_probability(name, keep):
+@up_to_six
+def test_trees_held_and_not(name, keep):
     post, trees = solved(name, keep)
-    for leaf_set in subsets(post.n_leaves):
-        labels = sorted(map(str, leaf_set))
-        for splits in naive.trees_over(leaf_set)[::17]:
-            clusters = naive.clusters_of(splits)
-            names = [[str(i) for i in cluster] for cluster in clusters]
-            found = post.subtree_probability(hct.Tree.from_clusters(names, labels=labels))
-            exact = naive.subtree_probability(trees, clusters)
-            assert near(found, exact, 10 * allowed(name, trees)[0])
-
-
-@over_small
-def test_log_probability_of_trees_held_and_not(name, keep):
-    post, trees = solved(name, keep)
-    known, log_z = dict(trees), naive.log_partition(trees)
-    for clusters, _ in [*listing(name)[::9], *trees[:20]]:
-        exact = known.get(clusters, -math.inf) - log_z
-        tree = as_tree(clusters, post.n_leaves)
-        assert near(post.log_probability(tree), exact, 2 * allowed(name, trees)[1])
+    known, log_z, (around, weight) = dict(trees), naive.log_partition(trees), allowed(name, trees)
+    chances = naive.probabilities(trees)
+    for clusters, _ in [*listing(name)[::67], *trees[:6]]:
+        tree, exact = as_tree(clusters, post.n_leaves), known.get(clusters, -math.inf) - log_z
+        assert near(post.log_probability(tree), exact, 2 * weight)
         moved = tree.reorder(reversed(tree.labels))
         assert post.log_probability(moved) == post.log_probability(tree)
-        support = post.support(tree)
-        assert len(support) == len(clusters)
+        named = {frozenset(map(str, c)): post.cluster_probability(c) for c in clusters}
+        assert post.support(tree) == named
         for cluster in clusters:
-            p = support[frozenset(map(str, cluster))]
-            assert p == post.cluster_probability(cluster)
+            below = frozenset(c for c in clusters if c <= cluster)
+            exact = math.fsum(p for tree, p in chances.items() if below <= tree)
+            assert near(post.subtree_probability(tree.subtree(cluster)), exact, 10 * around)
 
 
 CONDITIONS = [
-    ([], []),
-    ([{0, 1}], []),
-    ([{0, 1}, {2, 3}], []),
-    ([{0, 1}, {1, 2}], []),
-    ([], [{0, 1}]),
-    ([], [{0, 1}, {1, 2, 3}]),
-    ([{0, 1, 2}], [{0, 1}]),
-    ([{1, 4}], [{0, 2}]),
+    *[([], []), ([{0, 1}, {2, 3}], []), ([{0, 1}, {1, 2}], [])],
+    *[([], [{0, 1}, {1, 2, 3}]), ([{0, 1, 2}], [{0, 1}])],
 ]
 
 
-@over
+@a_few
 def test_conditions(name, keep):
     post, trees = solved(name, keep)
-    around = 10 * allowed(name, trees)[0]
-    tree = as_sets(post.map_tree)
-    own = [([c], []) for c in tree] + [([], [c]) for c in tree if len(c) < post.n_leaves]
+    n, tree = post.n_leaves, as_sets(post.map_tree)
+    own = [([c], []) for c in tree] + [([], [c]) for c in tree]
     for required, forbidden in CONDITIONS + own:
-        if any(max(c) >= post.n_leaves or len(c) == post.n_leaves for c in required + forbidden):
+        if any(max(c) >= n for c in required + forbidden) or {*range(n)} in forbidden:
             continue
-        some = naive.given(trees, map(frozenset, required), map(frozenset, forbidden))
+        some = naive.given(trees, [*map(frozenset, required)], [*map(frozenset, forbidden)])
         exact = math.exp(naive.log_partition(some) - naive.log_partition(trees))
-        assert near(post.probability(contains=required, lacks=forbidden), exact, around)
+        found = post.probability(contains=required, lacks=forbidden)
+        assert near(found, exact, 10 * allowed(name, trees)[0]), (required, forbidden)
         restricted = post.given(required, forbidden=forbidden)
         assert restricted.n_trees == naive.n_trees(some)
-        assert not restricted.is_exact
         if restricted.n_trees > 0:
             assert_answers(restricted, some, name)
-        else:
-            assert restricted.log_partition == -math.inf
     assert post.given([post.map_tree]).n_trees == 1
 
 
-@over
+@everywhere
 def test_coclustering(name, keep):
     post, trees = solved(name, keep)
     n, around = post.n_leaves, 100 * allowed(name, trees)[0]
@@ -793,15 +615,14 @@ def test_coclustering(name, keep):
         for (i, j), exact in sizes.items():
             p = math.fsum(p for size, p in exact.items() if size <= most)
             mean = math.fsum(size * p for size, p in exact.items())
-            assert near(found.probability[i, j], p, around)
-            assert near(found.probability[j, i], p, around)
-            assert near(found.expected_size[i, j], mean, around)
+            assert all_near(found.probability[[i, j], [j, i]], p, around)
+            assert all_near(found.expected_size[[i, j], [j, i]], mean, around)
 
 
-@over
+@everywhere
 def test_sample(name, keep):
     post, trees = solved(name, keep)
-    sample = post.sample(20_000, rng=11)
+    sample, weights = post.sample(20_000, rng=11), dict(trees)
     exact = {tree: p for tree, p in naive.probabilities(trees).items() if p > 0}
     drawn, times = sample.counts()
     found = {as_sets(tree): int(k) for tree, k in zip(drawn, times, strict=True)}
@@ -810,126 +631,89 @@ def test_sample(name, keep):
     counts = np.array([found.get(tree, 0) for tree in exact])
     often = expected >= 10
     expected, counts = (np.append(a[often], a[~often].sum()) for a in (expected, counts))
-    chi_square = ((counts - expected) ** 2 / np.maximum(expected, 1e-9)).sum()
-    assert chi_square <= max(1e-3, stats.chi2.isf(1e-5, max(1, len(expected) - 1)))
-    weights = dict(trees)
-    sets = [as_sets(tree) for tree in sample[:50]]
-    assert all_near(sample.log_weights[:50], [weights[s] for s in sets], allowed(name, trees)[1])
+    chi_square = ((counts - expected) ** 2 / np.maximum(expected, 1.0)).sum()
+    assert chi_square <= stats.chi2.isf(1e-5, len(expected))
+    some = [weights[as_sets(tree)] for tree in sample[:50]]
+    assert all_near(sample.log_weights[:50], some, allowed(name, trees)[1])
     table = sample.cluster_frequencies(0)
     for mask, frequency in zip(table.masks, table.probabilities, strict=True):
-        cluster = leaves(mask, post.n_leaves)
-        assert frequency * len(sample) == pytest.approx(
-            sum(k for tree, k in found.items() if cluster in tree)
-        )
-    again = post.sample(30, rng=11)
-    assert list(again) == list(post.sample(30, rng=np.random.default_rng(11)))
+        times = sum(k for tree, k in found.items() if leaves(mask, post.n_leaves) in tree)
+        assert frequency * len(sample) == pytest.approx(times)
 
 
-@over
-def test_top_trees(name, keep):
+@everywhere
+def test_top_trees_and_summaries(name, keep):
     post, trees = solved(name, keep)
     weights, exact = dict(trees), naive.probabilities(trees)
     around, weight = allowed(name, trees)
     for k in (1, 7, len(trees) + 10):
-        found = post.top_trees(k)
-        best = naive.top_trees(trees, k)
+        found, best = post.top_trees(k), naive.top_trees(trees, k)
         sets = [as_sets(tree) for tree in found]
         assert len(set(sets)) == len(found) == len(best)
         assert (np.diff(found.log_weights) <= 0).all()
         assert all_near(found.log_weights, [w for _, w in best], weight)
         assert all_near(found.log_weights, [weights[s] for s in sets], weight)
         assert all_near(found.probabilities, [exact[s] for s in sets], 10 * around)
-    ranked = np.cumsum(sorted(exact.values(), reverse=True))
+    ranked = np.cumsum([0, *sorted(exact.values(), reverse=True)])
     for mass in (0.3, 0.95):
         credible = post.credible_set(mass)
+        before, after = ranked[len(credible) - 1 : len(credible) + 1]
+        assert before - 100 * around < mass <= after + 100 * around
         assert credible.complete
-        assert ranked[len(credible) - 1] >= mass - 100 * around
-        assert len(credible) == 1 or ranked[len(credible) - 2] < mass + 100 * around
+    consensus = {leaves(mask, post.n_leaves) for mask in post.consensus_tree().clusters()}
+    assert consensus == naive.majority_clusters(trees, 0.5 + 1e-9)
+    assert as_sets(post.expected_clusters_tree()) in naive.expected_clusters_trees(trees)
 
 
-@over
-def test_summaries(name, keep):
-    post, trees = solved(name, keep)
-    consensus = post.consensus_tree()
-    expected = naive.majority_clusters(trees, 0.5 + 1e-9)
-    assert {leaves(mask, post.n_leaves) for mask in consensus.clusters()} == expected
-    best = naive.expected_clusters_trees(trees, 1e-7)
-    assert as_sets(post.expected_clusters_tree()) in best
-    assert post.expected_clusters_tree() in post.trellis
+@cache
+def another(n):
+    """A potential to compare with, and its listing."""
+    problem = gallery.function("", "numpy", n, 3)
+    return problem.make(), naive.listing(n, problem.psi)
 
 
-@over
+@everywhere
 def test_information(name, keep):
     post, trees = solved(name, keep)
-    around, weight = allowed(name, trees)
+    n, (around, weight) = post.n_leaves, allowed(name, trees)
     mean, variance = naive.log_weight_moments(trees)
     possible = [w for _, w in trees if w > -math.inf]
-    wide = max(1.0, max(possible) - min(possible))
+    wide, beta = max(1.0, max(possible) - min(possible)), post.potential.beta
     assert near(post.expected_log_weight, mean, max(weight, around * wide))
+    assert near(post.expected_energy, -mean / beta, max(weight, around * wide) / beta)
     assert near(post.log_weight_variance, variance, 10 * around * wide**2)
     assert near(post.entropy, naive.entropy(trees), 100 * around)
-    beta = post.potential.beta
-    expected = naive.expected_energy(trees, beta)
-    assert near(post.expected_energy, expected, max(weight, around * wide) / beta)
-
-
-@over_small
-def test_kl_divergence(name, keep):
-    post, trees = solved(name, keep)
-    other = gallery.function("", "numpy", post.n_leaves, 3)
-    beside = quiet(hct.infer, other.make(), post.trellis)
-    chosen = seed_trees(name)
-    n = post.n_leaves
-    exact = naive.kl_divergence(trees, held(n, chosen, keep, naive.listing(n, other.psi)))
+    other, listed = another(n)
+    beside = held(n, splits_in(n, seed_trees(name), keep), listed)
+    divergence = post.kl_divergence(quiet(hct.infer, other, post.trellis))
+    assert near(divergence, naive.kl_divergence(trees, beside), 10 * max(weight, around))
     assert post.kl_divergence(post) == 0
-    assert near(post.kl_divergence(beside), exact, 10 * max(allowed(name, trees)))
-    for trellis in (None, sparse(n, chosen[:1])):
-        elsewhere = quiet(hct.infer, post.potential, trellis)
-        for one, two in ((post, elsewhere), (elsewhere, post)):
-            if trellis is None or n > 3:
-                with pytest.raises(ValueError, match="must be over the same trellis"):
-                    one.kl_divergence(two)
 
 
-# ---- nothing possible -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["numpy, all forbidden", "ginkgo, all forbidden"])
-def test_everything_forbidden(name):
-    n = PROBLEMS[name].n
-    assert_impossible(hct.infer(PROBLEMS[name].make(), sparse(n, pick(n, 9, 1))))
-
-
-def test_all_held_trees_forbidden():
-    """Some trees are possible, but none of the trellis."""
-    name = "function, numpy, forbidding, 6 leaves"
-    bad = [t for t, (_, w) in zip(naive.all_trees(6), listing(name), strict=True) if w == -math.inf]
-    post = hct.infer(PROBLEMS[name].make(), sparse(6, bad[:1]))
-    assert post.trellis.n_trees == 1
-    assert_impossible(post)
-
-
-def assert_impossible(post):
-    assert post.log_partition == -math.inf
-    assert post.n_trees == 0
+def test_every_held_tree_is_forbidden():
+    """Though others are not."""
+    name, n = "function, numpy, forbidding, 6 leaves", 6
+    pairs = zip(naive.all_trees(n), listing(name), strict=True)
+    tree = next(tree for tree, (_, weight) in pairs if weight == -math.inf)
+    post = hct.infer(PROBLEMS[name].make(), sparse(n, [tree]))
+    assert (post.log_partition, post.n_trees) == (-math.inf, 0)
     for ask in (
-        lambda: post.map_tree,
-        lambda: post.entropy,
-        lambda: post.cluster_probability([0, 1]),
-        lambda: post.sample(2),
-        lambda: post.top_trees(2),
-        lambda: post.log_probability(post.trellis),
+        *(lambda: post.map_tree, lambda: post.entropy, lambda: post.sample(2)),
+        *(lambda: post.top_trees(2), lambda: post.split_probability([1], [3])),
+        *(lambda i=i: post.cluster_probability([0, i]) for i in range(1, n)),
+        *(lambda: post.log_probability(as_trees([tree], n)[0]), lambda: post.given([[0, 1]])),
     ):
         with pytest.raises(hct.NoTreeError, match="is forbidden"):
             ask()
 
 
+@pytest.mark.parametrize("name", ["numpy, all forbidden", "ginkgo, all forbidden"])
+def test_every_tree_is_forbidden(name):
+    post = hct.infer(PROBLEMS[name].make(), sparse(PROBLEMS[name].n, pick(PROBLEMS[name].n, 9, 1)))
+    assert (post.log_partition, post.n_trees) == (-math.inf, 0)
+
+
 # ---- the full trellis, and laws ---------------------------------------------------------------
-
-
-def caterpillar(leaf_list):
-    """The children of a chain, as masks."""
-    return {mask_of(leaf_list[: k + 1]) for k in range(1, len(leaf_list))}
 
 
 def every_cluster(n):
@@ -937,91 +721,69 @@ def every_cluster(n):
     whole = (1 << n) - 1
     for mask in range(1, whole, 2):
         sides = (sorted(leaves(side, n)) for side in (mask, whole ^ mask))
-        clusters = set().union(*map(caterpillar, sides))
-        yield hct.Tree.from_clusters(clusters, labels=[str(i) for i in range(n)])
+        yield as_tree({frozenset(s[:k]) for s in sides for k in range(1, len(s) + 1)}, n)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "dasgupta",
-        "single",
-        "ginkgo, root rate",
-        "function, numba, forbidding",
-        "average + prior",
-        "ginkgo, some forbidden",
-        "dasgupta, symmetric",
-        "complete, duplicates",
-        "function, numpy, 5 leaves",
-        "ginkgo, 3 leaves",
-        "yule, 2 leaves",
-    ],
-)
+FULL = ["dasgupta", "single", "ginkgo, some forbidden", "function, numpy", "dasgupta, symmetric"]
+FULL += ["function, numpy, 3 leaves", "dasgupta, 2 leaves", "dasgupta, 1 leaves"]
+COUNTS = ("n_leaves", "n_clusters", "n_splits", "n_trees", "sparsity")
+VALUES = ("log_partition", "expected_log_weight", "log_weight_variance", "entropy")
+
+
+@pytest.mark.parametrize("name", FULL)
 def test_all_trees_give_the_answers_of_the_full_trellis(name):
     full, n = posterior(name), PROBLEMS[name].n
-    if n == 7:
-        trellis = SparseTrellis.from_trees(every_cluster(n), "all")
-    else:
-        trellis = sparse(n, naive.all_trees(n))
+    trellis = sparse(n, naive.all_trees(n)) if n < 7 else from_trees(every_cluster(n), "all")
+    assert [getattr(trellis, s) for s in COUNTS] == [getattr(full.trellis, s) for s in COUNTS]
     post = quiet(hct.infer, PROBLEMS[name].make(), trellis)
-    assert trellis.n_splits == full.trellis.n_splits
-    assert post.n_trees == full.n_trees
-    assert post.map_tree == full.map_tree
-    for value in ("log_partition", "expected_log_weight", "log_weight_variance", "entropy"):
+    assert (post.n_trees, post.map_tree) == (full.n_trees, full.map_tree)
+    for value in VALUES:
         assert getattr(post, value) == pytest.approx(getattr(full, value), rel=1e-11, abs=1e-11)
-    masks = range(1, 1 << n)
-    one, other = ([p.cluster_probability(mask) for mask in masks] for p in (post, full))
+    one, other = ([p.cluster_probability(m) for m in range(1, 1 << n)] for p in (post, full))
     assert all_near(one, other, 1e-12)
-    for left, right in naive.splits_of(frozenset(range(n))):
+    for left, right in naive.splits_of(frozenset(range(n))) if n > 1 else ():
         assert near(post.split_probability(left, right), full.split_probability(left, right), 1e-12)
-    for most in (2, n):
-        assert all_near(post.coclustering(most)[0], full.coclustering(most)[0], 1e-11)
-        assert all_near(post.coclustering(most)[1], full.coclustering(most)[1], 1e-11)
-    ranked, exact = post.top_trees(300), full.top_trees(300)
+    assert all_near(post.coclustering(min(3, n)), full.coclustering(min(3, n)), 1e-11)
+    ranked, exact = post.top_trees(200), full.top_trees(200)
     assert all_near(ranked.log_weights, exact.log_weights, 1e-11 * max(1, abs(post.map_log_weight)))
     assert all_near(ranked.probabilities, exact.probabilities, 1e-12)
-    assert post.given([[0, 1]]).log_partition == pytest.approx(full.given([[0, 1]]).log_partition)
     assert post.consensus_tree().clusters() == full.consensus_tree().clusters()
-    table, other = post.cluster_probabilities(0.1), full.cluster_probabilities(0.1)
-    assert set(table.masks) == set(other.masks)
-    assert len(post.credible_set(0.5)) == pytest.approx(len(full.credible_set(0.5)), abs=1)
+    found, best = (full.support(p.expected_clusters_tree()) for p in (post, full))
+    assert sum(found.values()) == pytest.approx(sum(best.values()), abs=1e-10)
 
 
 def few_levels(n, seed):
     """Similarities in whole numbers, so that many trees weigh alike."""
-    w = np.random.default_rng(seed).integers(0, 3, (n, n)).astype(float)
-    return np.tril(w, -1) + np.tril(w, -1).T
+    w = np.tril(np.random.default_rng(seed).integers(0, 3, (n, n)), -1).astype(float)
+    return w + w.T
 
 
 @relaxed
 @given(random_sets, st.booleans())
 def test_answers_on_random_sets_of_trees(drawn, ties):
     n, count, seed, keep = drawn
-    chosen = pick(n, count, seed)
-    w = few_levels(n, seed) if ties else similarities(n, seed)
-    psi = naive.dasgupta(w)
-    trees = held(n, chosen, keep, naive.listing(n, psi))
+    chosen, w = pick(n, count, seed), few_levels(n, seed) if ties else similarities(n, seed)
+    known, psi = splits_in(n, chosen, keep), naive.dasgupta(w)
+    trees = held(n, known, naive.listing(n, psi))
     post = quiet(hct.infer, hct.Dasgupta(w), sparse(n, chosen, keep))
     assert_answers(post, trees, "dasgupta, 6 leaves")
-    assert as_sets(post.map_tree) == first_best(n, chosen, keep, psi)
-    assert post.map_tree in post.trellis
+    assert as_sets(post.map_tree) == first_best(n, known, psi)
     assert post.entropy == pytest.approx(naive.entropy(trees), abs=1e-10)
-    found = post.top_trees(50)
-    assert all_near(found.log_weights, [x for _, x in naive.top_trees(trees, 50)], 1e-10)
+    best = [x for _, x in naive.top_trees(trees, 50)]
+    assert all_near(post.top_trees(50).log_weights, best, 1e-10)
     assert {as_sets(tree) for tree in post.sample(20, rng=seed)} <= {tree for tree, _ in trees}
 
 
 @relaxed
-@given(st.integers(2, 7), st.integers(1, 6), seeds, keeps)
+@given(st.integers(2, 6), st.integers(1, 6), seeds, keeps)
 def test_more_trees_never_lower_the_bounds(n, count, seed, keep):
-    potential = hct.Dasgupta(similarities(n, seed)) + hct.BetaSplitting(n, 1.0)
-    small = sparse(n, pick(n, count, seed), keep)
+    potential, small = hct.Dasgupta(similarities(n, seed)), sparse(n, pick(n, count, seed), keep)
     large = small.add_trees(as_trees(pick(n, count, seed + 1), n))
-    one, other, full = (quiet(hct.infer, potential, t) for t in (small, large, None))
+    one, other, full = (quiet(hct.infer, potential, trellis) for trellis in (small, large, None))
     assert small.n_trees <= large.n_trees <= full.trellis.n_trees
     assert one.log_partition <= other.log_partition + 1e-12 <= full.log_partition + 2e-12
     assert one.map_log_weight <= other.map_log_weight + 1e-12 <= full.map_log_weight + 2e-12
-    inside = [math.exp(other.log_probability(tree)) for tree in one.top_trees(2000)]
+    inside = [math.exp(other.log_probability(tree)) for tree in one.top_trees(1000)]
     exact = math.exp(one.log_partition - other.log_partition)
     assert math.fsum(inside) == pytest.approx(exact, rel=1e-10)
 
@@ -1030,40 +792,20 @@ def test_more_trees_never_lower_the_bounds(n, count, seed, keep):
 @given(st.integers(1, 7), seeds, keeps)
 def test_data_in_another_order(n, seed, keep):
     """Leaf order[k] of the data takes the place of leaf k of the trellis."""
-    rng = np.random.default_rng(seed)
-    w, order = similarities(n, seed), rng.permutation(n)
-    children = np.array([random_children(n, rng) for _ in range(5)])
-    trellis = SparseTrellis.from_children(children, keep)
-    post = quiet(hct.infer, hct.Dasgupta(w), trellis=trellis, order=order)
+    rng, w = np.random.default_rng(seed), similarities(n, seed)
+    order, children = rng.permutation(n), np.array([random_children(n, rng) for _ in range(5)])
+    trellis = from_children(children, keep)
+    names = [f"leaf {i}" for i in range(n)]
+    post = quiet(hct.infer, hct.Dasgupta(w, labels=names), trellis=trellis, order=order)
     moved = quiet(hct.infer, hct.Dasgupta(w[np.ix_(order, order)]), trellis=trellis)
     assert post.log_partition == pytest.approx(moved.log_partition, rel=1e-12)
     for mask in range(1, 1 << n):
         there = mask_of(int(order[i]) for i in leaves(mask, n))
         assert near(post.cluster_probability(there), moved.cluster_probability(mask), 1e-11)
-    for rows in children:
-        assert hct.Tree(shuffled(rows, order)) in post.trellis
-        assert post.log_probability(hct.Tree(shuffled(rows, order))) == pytest.approx(
-            moved.log_probability(hct.Tree(rows)), rel=1e-10
-        )
-
-
-def test_labels_are_those_of_the_data():
-    post = hct.infer(hct.Dasgupta(similarities(4), labels="wxyz"), SMALL)
-    assert set(post.map_tree.labels) == set("wxyz")
-    assert post.cluster_probability(["w", "x"]) == pytest.approx(1)
-    assert post.log_probability(QUARTET.relabel("wxyz")) > -math.inf
-
-
-def test_progress():
-    seen = []
-    trellis = sparse(6, pick(6, 20, 1))
-    hct.infer(
-        hct.Dasgupta(similarities(6)),
-        trellis,
-        progress=lambda done, total: seen.append((done, total)),
-    )
-    assert seen[-1] == (trellis.n_splits, trellis.n_splits)
-    assert seen == sorted(seen)
+    for here, there in zip(children, shuffled(children, order), strict=True):
+        found, exact = post.log_probability(hct.Tree(there, names)), hct.Tree(here)
+        assert found == pytest.approx(moved.log_probability(exact), rel=1e-9, abs=1e-11)
+    assert post.map_tree.labels == tuple(names)
 
 
 # ---- large ------------------------------------------------------------------------------------
@@ -1072,21 +814,18 @@ def test_progress():
 def test_a_thousand_leaves():
     """300 random trees share few clusters, so there are few more trees than these."""
     rng, n = np.random.default_rng(4), 1000
-    children = np.array([random_children(n, rng) for _ in range(300)])
-    values = rng.uniform(0.0, 0.01, n)
-    trellis = SparseTrellis.from_children(children)
-    post = hct.infer(hct.Dasgupta(products(values)), trellis)
-    splits = splits_by_mask(children)
-    count, log_z = by_recursion(splits, values)
-    assert 300 <= post.n_trees == count < 1000
-    assert trellis.n_clusters == n + len(splits) > 250_000
+    values, children = rng.uniform(0, 0.01, n), [random_children(n, rng) for _ in range(300)]
+    trellis = from_children(children)
+    post = hct.infer(products(values), trellis)
+    *numbers, log_z = by_recursion(np.array(children), values)
+    assert [trellis.n_clusters, trellis.n_splits, post.n_trees] == numbers
+    assert 300 <= post.n_trees < 1000
     assert post.log_partition == pytest.approx(log_z, rel=1e-12)
-    trees = post.top_trees(count)
-    assert naive.log_sum(trees.log_weights.tolist()) == pytest.approx(log_z, rel=1e-12)
-    ones = [by_recursion(splits_by_mask(rows[None]), values)[1] for rows in children]
-    assert post.map_log_weight >= max(ones) - 1e-9
-    assert naive.log_sum(ones) <= post.log_partition
-    assert post._probabilities[n:].sum() == pytest.approx(n - 1, rel=1e-11)
+    few = from_children(children[:20])
+    each = [by_recursion(c[None], values)[3] for c in children[:20]]
+    assert few.n_trees == 20
+    log_z = hct.infer(products(values), few).log_partition
+    assert log_z == pytest.approx(naive.log_sum(each), rel=1e-12)
 
 
 BLOCK, BLOCKS = 5, 200
@@ -1095,28 +834,26 @@ BLOCK, BLOCKS = 5, 200
 @cache
 def blocks():
     """A thousand leaves in blocks of five, each block split in any way: 105^200 trees."""
-    n = BLOCK * BLOCKS
-    trees = []
+    n, trees = BLOCK * BLOCKS, []
     for tree in as_trees(naive.all_trees(BLOCK), BLOCK):
         rows, tops = [], []
-        for b in range(BLOCKS):
-            at = np.concatenate(
-                [BLOCK * b + np.arange(BLOCK), n + len(rows) + np.arange(BLOCK - 1)]
-            )
-            rows += at[tree.children].tolist()
-            tops.append(n + len(rows) - 1)
+        for first in range(0, n, BLOCK):
+            inner = n + len(rows) + np.arange(BLOCK - 1)
+            rows += np.concatenate([first + np.arange(BLOCK), inner])[tree.children].tolist()
+            tops.append(int(inner[-1]))
         while len(tops) > 1:
             rows.append([tops.pop(), tops.pop()])
             tops.append(n + len(rows) - 1)
         trees.append(rows)
-    return SparseTrellis.from_children(np.array(trees))
+    return from_children(trees)
 
 
 def test_very_many_trees():
     trellis = blocks()
-    assert trellis.n_trees == 105**BLOCKS > 10**308
+    assert trellis.n_trees == 105**BLOCKS > 10**400
     assert trellis.log_n_trees == pytest.approx(BLOCKS * math.log(105), rel=1e-13)
     assert trellis.sparsity == 0.0
+    assert repr(trellis).endswith(", 1.73e404 trees)")
     zero = quiet(hct.infer, gallery.always("", 0.0, trellis.n_leaves).make(), trellis)
     assert zero.log_partition == pytest.approx(trellis.log_n_trees, rel=1e-13)
     assert zero.entropy == pytest.approx(trellis.log_n_trees, rel=1e-12)
@@ -1126,24 +863,21 @@ def test_very_many_trees():
 def test_very_many_trees_of_known_blocks():
     """Similarities within blocks only: every answer follows from that of a block."""
     w = similarities(BLOCK, 8)
-    psi = naive.dasgupta(w)
-    block = naive.listing(BLOCK, psi)
+    block = naive.listing(BLOCK, naive.dasgupta(w))
     post = hct.infer(hct.Dasgupta(np.kron(np.eye(BLOCKS), w)), blocks())
+    mean, variance = naive.log_weight_moments(block)
     assert post.log_partition == pytest.approx(BLOCKS * naive.log_partition(block), rel=1e-12)
     assert post.map_log_weight == pytest.approx(BLOCKS * naive.max_log_weight(block), rel=1e-12)
     assert post.entropy == pytest.approx(BLOCKS * naive.entropy(block), rel=1e-9)
-    mean, variance = naive.log_weight_moments(block)
     assert post.expected_log_weight == pytest.approx(BLOCKS * mean, rel=1e-12)
     assert post.log_weight_variance == pytest.approx(BLOCKS * variance, rel=1e-10)
-    last = BLOCK * (BLOCKS - 1)
+    last, nearness = BLOCK * (BLOCKS - 1), post.coclustering(3).probability
+    table = post.sample(200, rng=2).cluster_frequencies(0)
+    drawn = dict(zip(table.masks, table.probabilities, strict=True))
     for cluster, p in naive.cluster_marginals(block).items():
-        found = post.cluster_probability([last + i for i in cluster])
-        assert found == pytest.approx(p, abs=1e-12)
-    nearness = post.coclustering(3).probability
+        assert near(post.cluster_probability([last + i for i in cluster]), p, 1e-12)
+        often = np.mean([drawn.get(mask_of(cluster) << BLOCK * b, 0) for b in range(BLOCKS)])
+        assert abs(often - p) <= 5 * math.sqrt(max(0, p * (1 - p)) / (200 * BLOCKS)) + 1e-12
     for i, j in ((0, 1), (2, 4)):
         exact = math.fsum(p for s, p in naive.common_sizes(block, i, j).items() if s <= 3)
-        assert nearness[last + i, last + j] == pytest.approx(exact, abs=1e-11)
-    sample = post.sample(300, rng=2)
-    assert sample.log_weights.mean() == pytest.approx(
-        BLOCKS * mean, abs=5 * math.sqrt(BLOCKS * variance / 300)
-    )
+        assert near(nearness[last + i, last + j], exact, 1e-11)

@@ -9,6 +9,7 @@ post.map_tree, post.map_log_probability, post.log_partition
 from hctrellis import orders, simulate
 from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
+from hctrellis.branch import where
 from hctrellis.memory import TooLargeError
 from hctrellis.posterior import NoTreeError, Posterior, infer
 from hctrellis.potentials.base import Potential
@@ -18,6 +19,7 @@ from hctrellis.potentials.function import FunctionPotential
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
+from hctrellis.search import SearchResult, beam_search, greedy, local_search
 from hctrellis.tree import Tree
 from hctrellis.trellis import build
 from hctrellis.trellis.full import FullTrellis
@@ -38,14 +40,19 @@ __all__ = [
     "NoTreeError",
     "Posterior",
     "Potential",
+    "SearchResult",
     "SparseTrellis",
     "TooLargeError",
     "Tree",
     "__version__",
+    "beam_search",
     "build",
+    "greedy",
     "grow",
     "infer",
     "infer_many",
+    "local_search",
     "orders",
     "simulate",
+    "where",
 ]

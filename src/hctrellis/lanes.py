@@ -3,25 +3,39 @@
 In go potentials over n leaves each, or the momenta of jets with n particles each; out come columns
 with one entry per data set. A data set that cannot be solved does not stop the others: its message
 is in `Columns.errors`.
+
+Small data sets whose potentials are of the same kind are solved side by side, one in each lane of
+the CPU's vectors (see `kernels.batch`); parameters may differ. All others are solved one at a time:
+more than `MOST_LEAVES` leaves, extreme distances (single and complete linkage), functions of NumPy
+arrays, features that are no sums. Which of the two depends on the data set alone, and so do the
+answers, whatever the order and the company.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hctrellis.clusters import Lattice
 from hctrellis.posterior import Posterior
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.potentials.jets import Ginkgo, JetMass, _product
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
     from hctrellis.tree import FloatArray, IntArray
+
+MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
+JETS_AT_ONCE = 128  # whose products fit into the cache
 
 Model: TypeAlias = type[Ginkgo] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
@@ -52,6 +66,18 @@ class Columns:
     entropy: FloatArray
     errors: dict[int, str]
 
+    @classmethod
+    def blank(cls, m: int, n: int) -> Columns:
+        """Columns to be filled."""
+        return cls(
+            log_partition=np.full(m, np.nan),
+            map_log_weight=np.full(m, np.nan),
+            children=np.zeros((m, n - 1, 2), np.int64),
+            n_trees=[0] * m,
+            entropy=np.full(m, np.nan),
+            errors={},
+        )
+
 
 def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Columns:
     """Exact inference on potentials of equal numbers of leaves.
@@ -63,7 +89,12 @@ def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Colum
     entropy : bool
         Whether the entropies of the posteriors are wanted.
     """
-    return _solve(potentials, len(potentials), potentials[0].n_leaves, entropy)
+    columns = Columns.blank(len(potentials), potentials[0].n_leaves)
+    stacks, left = _sort(potentials)
+    for stack in stacks:
+        left += _solve_together(columns, stack, entropy)
+    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy)
+    return columns
 
 
 def solve_jets(
@@ -83,7 +114,15 @@ def solve_jets(
         Whether the entropies of the posteriors are wanted.
     """
     m, n, _ = momenta.shape
-    return _solve((model(jet, **parameters) for jet in momenta), m, n, entropy)
+    columns = Columns.blank(m, n)
+    left = list(range(m))
+    if m > 0 and n <= MOST_LEAVES:
+        one = model(momenta[0], **parameters)
+        params = [np.tile(one.params(root), (m, 1)) for root in (False, True)]
+        stack = _Stack((one.code(),), left, [_minkowski_products(momenta)], *params)
+        left = _solve_together(columns, stack, entropy)
+    _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
+    return columns
 
 
 def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArray:
@@ -105,22 +144,18 @@ def explain(error: Exception) -> str:
     return name + " ".join(str(error).split())
 
 
-def _solve(potentials: Iterable[Potential], m: int, n: int, entropy: bool) -> Columns:
-    """One potential after the other."""
-    columns = Columns(
-        log_partition=np.full(m, np.nan),
-        map_log_weight=np.full(m, np.nan),
-        children=np.zeros((m, n - 1, 2), np.int64),
-        n_trees=[0] * m,
-        entropy=np.full(m, np.nan),
-        errors={},
-    )
-    for i, potential in enumerate(potentials):
+# ---- one at a time ----------------------------------------------------------------------------
+
+
+def _solve_apart(
+    columns: Columns, potentials: Iterable[tuple[int, Potential]], entropy: bool
+) -> None:
+    """One potential after the other, each with its row."""
+    for row, potential in potentials:
         try:
-            _fill(columns, i, potential, entropy)
+            _fill(columns, row, potential, entropy)
         except Exception as error:  # a user's function may raise anything
-            columns.errors[i] = explain(error)
-    return columns
+            columns.errors[row] = explain(error)
 
 
 def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None:
@@ -135,3 +170,159 @@ def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None
     columns.map_log_weight[i] = post.map_log_weight if possible else -math.inf
     columns.log_partition[i] = log_partition
     columns.n_trees[i] = n_trees
+
+
+# ---- side by side -----------------------------------------------------------------------------
+
+
+class _Stack(NamedTuple):
+    """Data sets of one kind.
+
+    Attributes
+    ----------
+    codes : tuple of SplitCode
+        The split functions that all of them have.
+    rows : list of int
+        Their places in the columns.
+    sums : list of arrays, shape (m, n, n) or (m, n + 1)
+        What is added up over pairs and leaves; or a number by size.
+    params, root_params : arrays, shape (m, k)
+    """
+
+    codes: tuple[SplitCode, ...]
+    rows: list[int]
+    sums: list[FloatArray]
+    params: FloatArray
+    root_params: FloatArray
+
+
+def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
+    """Stacks of potentials that can be solved side by side, and the rows of all others."""
+    kinds: dict[Any, list[tuple[int, list[FloatArray]]]] = defaultdict(list)
+    others = []
+    for row, potential in enumerate(potentials):
+        sums = _as_arrays(potential)
+        if sums:
+            codes = tuple(part.code() for part in potential.parts)
+            kinds[codes, tuple(array.ndim for array in sums)].append((row, sums))
+        else:
+            others.append(row)
+    stacks = []
+    for (codes, _), found in kinds.items():
+        rows = [row for row, _ in found]
+        sums = [np.array(arrays) for arrays in zip(*(arrays for _, arrays in found), strict=True)]
+        alike = [potentials[row] for row in rows]
+        stacks.append(_Stack(codes, rows, sums, _params(alike, False), _params(alike, True)))
+    return stacks, others
+
+
+def _as_arrays(potential: Potential) -> list[FloatArray]:
+    """The sums of a potential, those over leaves as diagonal matrices; none if it is served apart.
+
+    (A number on the diagonal of a matrix is added for every leaf, and so for every pair a zero.)
+    """
+    found: list[FloatArray] = []
+    if potential.n_leaves > MOST_LEAVES:
+        return found
+    for part in potential.parts:
+        code, sums = part.code(), part.sums()
+        if code is None or code.cross is not None or sums is None:
+            return []
+        found += [*map(np.diag, sums.leaves), *sums.pairs, *sums.by_size]
+    return found
+
+
+def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
+    """The parameters of potentials of one kind, a row each."""
+    return np.array([[p for part in each.parts for p in part.params(root)] for each in potentials])
+
+
+def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
+    """Solve a stack; returns the rows for which something is no number, to be solved apart."""
+    from hctrellis.kernels.bind import bind
+    from hctrellis.kernels.simd import LANES
+
+    m, n = len(stack.rows), columns.children.shape[1] + 1
+    lanes = np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)  # the last fills those left over
+    kernel = bind(("weights", "batch"), stack.codes)
+    features = sum(code.n_features for code in stack.codes)
+    width = kernel.FEATURES + LANES * (features + entropy)
+    answers = np.empty((len(lanes), 4))
+    children = np.zeros((len(lanes), n - 1, 2), np.int64)
+    try:
+        kernel.solve(
+            tuple(np.moveaxis(array, 0, -1)[..., lanes].ravel() for array in stack.sums),
+            np.array([array.ndim == 2 for array in stack.sums]),
+            tuple(np.empty(LANES << n) for _ in stack.sums),
+            tuple(column[lanes] for column in stack.params.T),
+            tuple(column[lanes] for column in stack.root_params.T),
+            _lattice(n, width),
+            width,
+            entropy,
+            answers,
+            children,
+        )
+    except Exception:
+        if any(code.users for code in stack.codes):  # a user's function may raise anything
+            return stack.rows
+        raise
+    return _keep(columns, np.array(stack.rows), answers[:m], children[:m])
+
+
+def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntArray) -> list[int]:
+    """Write answers into the columns if they are numbers; returns the rows of all others."""
+    sound = ~np.isnan(answers[:, 0])
+    kept = rows[sound]
+    log_partition, map_log_weight, n_trees, entropies = answers[sound].T
+    columns.log_partition[kept] = log_partition
+    columns.map_log_weight[kept] = map_log_weight
+    columns.children[kept] = children[sound]
+    columns.entropy[kept] = np.maximum(entropies, 0.0)
+    for row, count in zip(kept.tolist(), n_trees.tolist(), strict=True):
+        columns.n_trees[row] = int(count)
+    others: list[int] = rows[~sound].tolist()
+    return others
+
+
+@cache
+def _lattice(n_leaves: int, width: int) -> tuple[IntArray, IntArray, Any]:
+    """The clusters to split, where each size begins, and all splits (see `kernels.batch`)."""
+    sizes = Lattice(n_leaves).sizes
+    masks = np.argsort(sizes, kind="stable")
+    levels = np.searchsorted(sizes[masks], np.arange(n_leaves + 2))
+    splits = [_list_splits(masks[i:j]) for i, j in pairwise(levels[2:])]
+    listed = np.concatenate([np.empty(0, np.int64), *splits])
+    return masks, levels, (listed * width).astype(np.int32)
+
+
+def _list_splits(parents: IntArray) -> IntArray:
+    """One child of each split of parents of equal size: single leaves, then others, growing."""
+    size = int(parents[0]).bit_count()
+    bits = np.arange(int(parents.max()).bit_length())
+    members = (parents[:, None] >> bits) & 1
+    leaves = (1 << np.nonzero(members)[1]).reshape(len(parents), size)
+    patterns = (np.arange(1, 1 << size, 2)[:, None] >> np.arange(size)) & 1
+    counts = patterns.sum(axis=1)
+    pairs = leaves @ patterns[(counts > 1) & (counts < size - 1)].T
+    return np.concatenate([leaves if size > 2 else leaves[:, :1], pairs], axis=1).ravel()
+
+
+def _minkowski_products(momenta: FloatArray) -> FloatArray:
+    """As of `potentials.jets`, to the last bit, for many jets; the lower triangle only."""
+    m, n, _ = momenta.shape
+    products = np.zeros((n, n, m))
+    i, j = np.tril_indices(n)
+    twice = np.where(i == j, 1.0, 2.0)[:, None]
+    for start in range(0, m, JETS_AT_ONCE):
+        jets = slice(start, start + JETS_AT_ONCE)
+        components = np.ascontiguousarray(momenta[jets].T)
+        a, b = components[:, i], components[:, j]
+        high, low = _product(a[0], b[0])
+        for k in (1, 2, 3):
+            product, error = _product(a[k], -b[k])
+            total = high + product
+            part = total - high
+            low += (high - (total - part)) + (product - part) + error
+            high = total
+        products[i, j, jets] = twice * (high + low)
+    return np.moveaxis(products, -1, 0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hctrellis.distribution import LogWeightDistribution
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
 from hctrellis.potentials.constraint import Constraint, Rewards
@@ -31,6 +32,7 @@ FLAT_TOLERANCE = 1e-9
 MAJORITY_MARGIN = 1e-9
 MAX_EXACT_LEAVES = 22  # without being asked: 1.6e10 splits, half a minute
 CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
+DISTRIBUTION_SIZE = 100_000  # trees listed or drawn for a distribution, unless told otherwise
 
 
 class NoTreeError(ValueError):
@@ -123,6 +125,28 @@ class Posterior:
     def log_weight_variance(self) -> float:
         """The variance of the log weight over the posterior (beta^2 times that of the energy)."""
         return self._moments[1]
+
+    def log_weight_distribution(
+        self, size: int = DISTRIBUTION_SIZE, rng: Seed = None
+    ) -> LogWeightDistribution:
+        """The distribution of the log weight over the posterior.
+
+        If there are at most `size` trees, all of them are listed; if not, as many are drawn.
+
+        Parameters
+        ----------
+        size : int
+        rng : None, int or numpy Generator
+        """
+        self._check_possible()
+        is_exact = self.n_trees <= as_count(size, "size")
+        if is_exact:
+            trees = self.top_trees(size)
+            values, shares = trees.log_weights[::-1], trees.probabilities[::-1]
+        else:
+            values, shares = np.sort(self.sample(size, rng).log_weights), np.full(size, 1 / size)
+        mean, variance = self._moments
+        return LogWeightDistribution(mean, variance, self.map_log_weight, values, shares, is_exact)
 
     @property
     def expected_energy(self) -> float:

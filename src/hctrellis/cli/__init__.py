@@ -6,6 +6,8 @@ so that ``--help`` stays quick. Errors come out as one line on standard error.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -22,12 +24,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         Without the name of the program; those of the process by default.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show becomes "?"
+            stream.reconfigure(errors="replace")
     try:
         from hctrellis.cli.app import run
 
         return run(arguments)
     except KeyboardInterrupt:
         return complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # whoever reads the output has had enough, as in "| head"
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        return 0
     except Exception as error:
         return complain(explain(error), getattr(error, "exit_code", FAILED))
 
@@ -43,7 +51,8 @@ def explain(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRA:
         return 'the command line needs typer and rich: pip install "hctrellis[cli]"'
     if hasattr(error, "format_message"):  # of the command line itself
-        return f"{error.format_message()} (hctrellis --help shows what there is)"
+        command = getattr(getattr(error, "ctx", None), "command_path", "hctrellis")
+        return f"{error.format_message()} ({command} --help shows what there is)"
     if isinstance(error, ValueError | OSError | ImportError):
         return str(error)
     return f"{type(error).__name__}: {error}"

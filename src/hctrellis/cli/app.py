@@ -22,6 +22,22 @@ ABOUT_DEMO = (
     "Streptococcus fecalis not? All 6.19e15 trees are weighed. Prints the answer and writes a "
     "report."
 )
+ABOUT_INFER = (
+    "Cluster the items of a table, and say how sure it is.\n\n"
+    "TABLE is a CSV, TSV or Parquet file with one row per item and columns of numbers; a square "
+    "matrix between items (say [bold]--distances[/bold] or [bold]--similarities[/bold]); or a "
+    "Newick or NEXUS file of many trees over the same items. The first column of text names the "
+    "items. Up to 22 items every binary tree is weighed; for more, up to 1,000, promising trees "
+    "are searched for, and the answer says so.\n\n"
+    "Prints the most probable tree with the probability of every cluster, the clusters to trust, "
+    "and log Z. Files that are named and exist are replaced.\n\n"
+    "Examples:\n\n"
+    "hctrellis infer animals.csv --report animals.html\n\n"
+    "hctrellis infer genes.tsv --standardize --color tissue --missing mean\n\n"
+    'hctrellis infer bacteria.csv --log10 --potential ward --cluster "E. coli, S. typhosa"\n\n'
+    "hctrellis infer distances.csv --distances --newick tree.nwk --samples trees.nwk\n\n"
+    "hctrellis infer posterior.trees --report trees.html"
+)
 ABOUT_SIMULATE = "Make up data of which the truth is known."
 ABOUT_JETS = (
     "Simulate jets with the toy shower Ginkgo and write them to a Parquet file.\n\n"
@@ -36,6 +52,27 @@ ABOUT_BATCH = (
     "Exit code: 0 if all is well, 3 if some jets failed (their rows say why), 1 if the run failed, "
     "2 if the command is wrong, 130 after Ctrl-C."
 )
+ABOUT_REPRODUCE = (
+    "Make the tables and figures of the paper (arXiv:2002.11661) again, number by number.\n\n"
+    "Writes one page, as HTML (index.html) and as Markdown (reproduction.md with its figures): the "
+    "paper's numbers, ours, the difference, and what to conclude. The full size takes minutes, "
+    "[bold]--small[/bold] seconds."
+)
+
+
+class PaperPart(StrEnum):
+    """The tables and figures of the paper."""
+
+    all = "all"
+    table1 = "table1"
+    zmap = "zmap"
+    posterior = "posterior"
+    sparse = "sparse"
+    vertices = "vertices"
+    dasgupta = "dasgupta"
+    genomics = "genomics"
+    complexity = "complexity"
+    runtime = "runtime"
 
 
 class JetModel(StrEnum):
@@ -43,6 +80,28 @@ class JetModel(StrEnum):
 
     ginkgo = "ginkgo"
     jetmass = "jetmass"
+
+
+class Model(StrEnum):
+    """The models of tables and matrices."""
+
+    average = "average"
+    single = "single"
+    complete = "complete"
+    ward = "ward"
+    centroid = "centroid"
+    dasgupta = "dasgupta"
+    correlation = "correlation"
+
+
+class Missing(StrEnum):
+    """What to do about missing values."""
+
+    error = "error"
+    mean = "mean"
+    zero = "zero"
+    drop_rows = "drop-rows"
+    drop_columns = "drop-columns"
 
 
 class JetPreset(StrEnum):
@@ -110,6 +169,282 @@ def demo(
     from hctrellis.cli.demo import run_demo
 
     run_demo(output, beta)
+
+
+def _beta(text: str) -> float | None:
+    if text == "auto":
+        return None
+    try:
+        return _positive(float(text))
+    except ValueError:
+        raise typer.BadParameter(f"beta is a positive number, or auto; got {text!r}") from None
+
+
+METRICS = (
+    "euclidean",
+    "sqeuclidean",
+    "cityblock",
+    "correlation",
+    "cosine",
+    "chebyshev",
+    "canberra",
+    "braycurtis",
+    "minkowski",
+    "seuclidean",
+    "mahalanobis",
+    "jensenshannon",
+    "hamming",
+    "jaccard",
+    "dice",
+    "yule",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalsneath",
+)
+
+
+def _metric(name: str) -> str:
+    if name not in METRICS:
+        raise typer.BadParameter(f"there is no metric {name!r}; there are {', '.join(METRICS)}")
+    return name
+
+
+def _complete_metric(incomplete: str) -> list[str]:
+    return [name for name in METRICS if name.startswith(incomplete)]
+
+
+READING, MODEL, OUTPUT = "Reading the table", "Model", "Output"
+
+
+@app.command(help=ABOUT_INFER)
+def infer(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file.", show_default=False)],
+    potential: Annotated[
+        Model | None,
+        typer.Option(
+            "--potential",
+            "-p",
+            case_sensitive=False,
+            rich_help_panel=MODEL,
+            help="How a merge is weighed: the height of a linkage (default: average), or for "
+            "--similarities Dasgupta's cost (default there) or correlation clustering.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            callback=_metric,
+            autocompletion=_complete_metric,
+            rich_help_panel=MODEL,
+            help="Distance between rows: euclidean, cityblock, correlation, cosine, ... (as SciPy "
+            "names them).",
+        ),
+    ] = "euclidean",
+    beta: Annotated[
+        str,
+        typer.Option(
+            metavar="B",
+            callback=_beta,
+            rich_help_panel=MODEL,
+            help="How sharply trees are told apart: a tree is weighed by exp(-B x its cost). auto "
+            "chooses it, and says how.",
+        ),
+    ] = "auto",
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster",
+            "-c",
+            metavar="A,B,...",
+            rich_help_panel=MODEL,
+            help="Also say how probable this cluster is. May be given many times.",
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=10,
+            rich_help_panel=MODEL,
+            help="Also resample the columns N times at each of ten scales: AU and BP values, as "
+            "pvclust gives them, in --report and --json.",
+        ),
+    ] = None,
+    distances: Annotated[
+        bool,
+        typer.Option(
+            "--distances", rich_help_panel=READING, help="The table is a matrix of distances."
+        ),
+    ] = False,
+    similarities: Annotated[
+        bool,
+        typer.Option(
+            "--similarities", rich_help_panel=READING, help="The table is a matrix of similarities."
+        ),
+    ] = False,
+    features: Annotated[
+        bool,
+        typer.Option(
+            "--features", rich_help_panel=READING, help="It is neither, though it is square."
+        ),
+    ] = False,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=READING,
+            help="Names of the items, by name or number of the column.",
+            show_default="the first column of text",
+        ),
+    ] = None,
+    color: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=READING,
+            help="Groups to show as colours in the report; not a feature.",
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=READING,
+            help="Leave this column out. May be given many times.",
+        ),
+    ] = None,
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            case_sensitive=False,
+            rich_help_panel=READING,
+            help="What to do about missing values: stop, fill in, or leave out.",
+        ),
+    ] = Missing.error,
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize/--no-standardize",
+            rich_help_panel=READING,
+            help="Shift and scale every column to mean 0 and variance 1.",
+        ),
+    ] = False,
+    log10: Annotated[
+        bool,
+        typer.Option("--log10", rich_help_panel=READING, help="Take logarithms first."),
+    ] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            rich_help_panel=READING,
+            help="Whether the first line names the columns.",
+            show_default="found out",
+        ),
+    ] = None,
+    decimal_comma: Annotated[
+        bool,
+        typer.Option(
+            "--decimal-comma", rich_help_panel=READING, help="Numbers are written like 1,5."
+        ),
+    ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            "-r",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="A page for the browser (.html) with everything, to point at and click on.",
+        ),
+    ] = None,
+    newick: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="The best tree with the probabilities of its clusters, in Newick format.",
+        ),
+    ] = None,
+    linkage: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="The best tree as a linkage matrix of SciPy (.csv or .npy).",
+        ),
+    ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="Trees drawn from the posterior, in Newick (or .nex) format.",
+        ),
+    ] = None,
+    n_samples: Annotated[
+        int, typer.Option(metavar="N", min=1, rich_help_panel=OUTPUT, help="How many of them.")
+    ] = 1000,
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=OUTPUT, help="All numbers, for programs."),
+    ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", rich_help_panel=OUTPUT, help="Title of the report."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="S", min=0, help="Seed of everything that is drawn at random.")
+    ] = 0,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.1, help="For the search when there are more than 22 items."
+        ),
+    ] = 30.0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+) -> None:
+    kinds = {"distances": distances, "similarities": similarities, "features": features}
+    asked = [kind for kind, wanted in kinds.items() if wanted]
+    if len(asked) > 1:
+        raise typer.BadParameter(f"--{asked[0]} and --{asked[1]} exclude each other")
+    from hctrellis.cli.answers import Request
+    from hctrellis.cli.infer import run_infer
+    from hctrellis.cli.tables import Options
+
+    reading = Options(
+        kind=asked[0] if asked else None,
+        labels=labels,
+        color=color,
+        ignore=tuple(ignore or ()),
+        missing=missing.value,
+        log10=log10,
+        standardize=standardize,
+        decimal_comma=decimal_comma,
+        header=header,
+    )
+    run_infer(
+        Request(
+            table,
+            reading,
+            model=potential and potential.value,
+            metric=metric,
+            beta=beta,  # type: ignore[arg-type]  # a number or None, from the callback
+            clusters=tuple(cluster or ()),
+            report=report,
+            newick=newick,
+            linkage=linkage,
+            samples=samples,
+            json=json,
+            n_samples=n_samples,
+            bootstrap=bootstrap,
+            seed=seed,
+            time_limit=time_limit,
+            title=title,
+            quiet=quiet,
+        )
+    )
 
 
 @simulate.callback(invoke_without_command=True, help=ABOUT_SIMULATE)
@@ -251,3 +586,33 @@ def batch(
         chunk_size=chunk_size,
     )
     raise typer.Exit(code)
+
+
+@app.command(help=ABOUT_REPRODUCE)
+def reproduce(
+    parts: Annotated[
+        list[PaperPart] | None,
+        typer.Argument(metavar="PART", help=f"Which: {', '.join(PaperPart)}."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the page.")
+    ] = Path("reproduction"),
+    small: Annotated[
+        bool, typer.Option("--small", help="A small run, to see that all works.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Gene expression for genomics: CSV with columns sample, subtype (may be empty), "
+            "genes. Without it a made-up table is used.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of random numbers.")] = 1,
+    html: Annotated[bool, typer.Option(help="Also write index.html.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+) -> None:
+    from hctrellis.cli.reproduce import run_reproduce
+
+    names = [part.value for part in parts or ()]
+    run_reproduce(names, output, "small" if small else "full", seed, data, html, quiet)

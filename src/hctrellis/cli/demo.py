@@ -1,15 +1,16 @@
 """``hctrellis demo``: Burtin's bacteria, from the table to an answer with a probability.
 
-`find` does the inference, `show` prints what was found, `hctrellis.cli.demo_page` writes the
-report.
+`find` does the inference, `show` prints what was found, `page_options` says what the report shows
+besides.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -18,29 +19,34 @@ from rich.table import Table
 from rich.text import Text
 
 import hctrellis as hct
-from hctrellis.clusters import split_members
+from hctrellis.cli.infer import clusters_table, drawn
 from hctrellis.datasets import Burtin, burtin
-from hctrellis.plotting import show_probability
+from hctrellis.report.words import shown, spoken
+
+if TYPE_CHECKING:
+    from hctrellis.beta import SensitivityRow
+    from hctrellis.tree import FloatArray
 
 QUESTION = (
     "Does Diplococcus pneumoniae belong with the streptococci, and Streptococcus fecalis not?"
 )
 STREPTOCOCCI = ("Streptococcus hemolyticus", "Streptococcus viridans")
 NEWCOMER, OUTSIDER = "Diplococcus pneumoniae", "Streptococcus fecalis"
+WITH_NEWCOMER = frozenset((*STREPTOCOCCI, NEWCOMER))
+WITH_OUTSIDER = frozenset((*STREPTOCOCCI, OUTSIDER))
+FOLLOWED = 8  # clusters of the best tree that are shown at other beta too
 SHOWN = 0.2  # clusters below this probability are not listed
-DIGITS = 3
+
+HISTORY = (
+    "The names are those of 1951. Diplococcus pneumoniae became Streptococcus pneumoniae in 1974, "
+    "and Streptococcus fecalis left the streptococci in 1984, as Enterococcus faecalis."
+)
+SOURCE = (
+    "The data: W. Burtin, Scope, Fall 1951: minimum inhibitory concentrations of three antibiotics."
+)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The probabilities of the two clusters of the question at one beta."""
-
-    beta: float
-    with_newcomer: float
-    with_outsider: float
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Findings:
     """What the demo found.
 
@@ -48,73 +54,62 @@ class Findings:
     ----------
     data : Burtin
     post : Posterior
-    tree : Tree
-        The MAP tree with the heights of its merges.
-    answers : tuple of Answer
-        At beta / 2, beta and 2 beta.
+    moves : list of SensitivityRow
+        The answers at beta / 2, beta and 2 beta.
     first_seconds, seconds : float
-        Time of the first inference, which also compiles or loads the kernels, and of the last.
+        Time of the first inference, which also compiles or loads the kernels, and of another.
     """
 
     data: Burtin
     post: hct.Posterior
-    tree: hct.Tree
-    answers: tuple[Answer, ...]
+    moves: list[SensitivityRow]
     first_seconds: float
     seconds: float
 
     @property
-    def answer(self) -> Answer:
-        """The answer at the beta asked for."""
-        return self.answers[1]
-
-    @property
     def beta(self) -> float:
-        return self.answer.beta
+        """The beta asked for."""
+        return self.post.potential.beta
 
 
 def run_demo(output: Path, beta: float) -> None:
     """Find, print, and write ``report.html`` into the folder `output`."""
-    from hctrellis.cli.demo_page import make_page
-    from hctrellis.report.page import render
+    from hctrellis.report import write_report
 
     console = Console()
     output.mkdir(parents=True, exist_ok=True)
     with console.status("Weighing all trees (the first run also compiles, for some seconds) ..."):
         findings = find(beta)
     show(findings, console)
-    path = output / "report.html"
-    path.write_text(render(make_page(findings)), encoding="utf-8")
-    console.print(f"\nReport with the drawn tree: [bold]{path}[/bold] (open it in a browser)")
+    with console.status("Writing the report ..."):
+        path = write_report(findings.post, output / "report.html", **page_options(findings))
+    console.print("\nReport, to point at and click on (open it in a browser):")
+    console.print(Text(str(path), style="bold"), soft_wrap=True)
 
 
 # ---- finding ----------------------------------------------------------------------------------
 
 
 def find(beta: float) -> Findings:
-    """Exact inference at beta / 2, beta and 2 beta."""
+    """Exact inference at beta, beta / 2 and 2 beta."""
+    from hctrellis.beta import sensitivity
+
     data = burtin()
     table = data.log10_standardised()
-    posteriors, answers, seconds = [], [], []
-    for b in (beta / 2, beta, 2 * beta):
+
+    def make(values: FloatArray | None, beta: float) -> hct.Linkage:
+        return hct.Linkage(table, "average", beta, labels=data.labels)
+
+    seconds = []
+    for _ in range(2):
         start = time.perf_counter()
-        post = hct.infer(hct.Linkage(table, "average", beta=b, labels=data.labels))
-        answers.append(_answer(post, b))
-        posteriors.append(post)
+        post = hct.infer(make(table, beta))
+        inner = post.map_tree.cluster_labels() - {frozenset(data.labels)}
+        best = sorted(inner, key=post.cluster_probability, reverse=True)[:FOLLOWED]
         seconds.append(time.perf_counter() - start)
-    tree = _with_heights(posteriors[1].map_tree, hct.Linkage(table, "average", labels=data.labels))
-    return Findings(data, posteriors[1], tree, tuple(answers), seconds[0], seconds[-1])
-
-
-def _answer(post: hct.Posterior, beta: float) -> Answer:
-    new, old = (post.cluster_probability([*STREPTOCOCCI, name]) for name in (NEWCOMER, OUTSIDER))
-    return Answer(beta, new, old)
-
-
-def _with_heights(tree: hct.Tree, model: hct.Linkage) -> hct.Tree:
-    """The tree with the height of each merge, the energy of its split."""
-    heights = -model.split_log_weights(*split_members(tree))
-    return hct.Tree(tree.children, tree.labels, heights)
+    clusters = dict.fromkeys((WITH_NEWCOMER, WITH_OUTSIDER, *best))
+    moves = sensitivity(make, table, beta, clusters, post.trellis)
+    return Findings(data, post, moves, *seconds)
 
 
 def dilution_step(data: Burtin) -> float:
@@ -122,57 +117,54 @@ def dilution_step(data: Burtin) -> float:
     return float(np.linalg.norm(np.log10(2) / np.log10(data.values).std(axis=0)))
 
 
-def trusted(post: hct.Posterior) -> list[tuple[str, int, float]]:
-    """Members, size and probability of the clusters worth showing, without the set of all."""
-    return [
-        (_members(row.cluster, post.labels), row.size, row.probability)
-        for row in post.cluster_probabilities(min_probability=SHOWN)
-        if 1 < row.size < post.n_leaves
-    ]
-
-
-def _members(cluster: Iterable[str], labels: Sequence[str]) -> str:
-    """A cluster in words: its members, or what it leaves out if that is less to read."""
-    inside = set(cluster)
-    members = [label for label in labels if label in inside]
-    others = [label for label in labels if label not in inside]
-    return f"all but {', '.join(others)}" if len(others) < len(members) else ", ".join(members)
-
-
 # ---- words ------------------------------------------------------------------------------------
 
 
-def shown(probability: float) -> str:
-    """A probability as the demo prints it."""
-    return show_probability(probability, DIGITS)
-
-
-def verdict(answer: Answer) -> str:
+def verdict(post: hct.Posterior) -> str:
     """The answer in one or two sentences."""
+    new, old = (post.cluster_probability(names) for names in (WITH_NEWCOMER, WITH_OUTSIDER))
     both = " and ".join(STREPTOCOCCI)
     return (
-        f"{_sureness(answer)}: {NEWCOMER} forms a cluster with {both} with a probability of "
-        f"{_spoken(answer.with_newcomer)}. {OUTSIDER} forms one with the same two with a "
-        f"probability of {_spoken(answer.with_outsider)}."
+        f"{_sureness(new, old, post.potential.beta)}: {NEWCOMER} forms a cluster with {both} with "
+        f"a probability of {spoken(new)}. {OUTSIDER} forms one with the same two with a "
+        f"probability of {spoken(old)}."
     )
 
 
-def _spoken(probability: float) -> str:
-    return shown(probability).replace("<", "less than ").replace(">", "more than ")
-
-
-def _sureness(answer: Answer) -> str:
-    if answer.with_newcomer >= 0.99:
-        return "Yes"
-    if answer.with_newcomer >= 0.95:
-        return "Very probably"
-    if answer.with_newcomer >= 0.8:
-        return "Probably"
-    if answer.with_newcomer >= 0.5:
+def _sureness(new: float, old: float, beta: float) -> str:
+    for bound, text in ((0.99, "Yes"), (0.95, "Very probably"), (0.8, "Probably")):
+        if new >= bound:
+            return text
+    if new >= 0.5:
         return "More likely than not"
-    if answer.with_newcomer > 2 * answer.with_outsider:
-        return f"Undecided at beta = {answer.beta:g}, though the data lean that way"
-    return f"Undecided at beta = {answer.beta:g}"
+    lean = ", though the data lean that way" if new > 2 * old else ""
+    return f"Undecided at beta = {beta:g}{lean}"
+
+
+def page_options(findings: Findings) -> dict[str, Any]:
+    """What the report shows besides the posterior."""
+    data, beta = findings.data, findings.beta
+    scale = (
+        f"{beta:g}: {1 / beta:.3g} more height in all makes a tree e times less probable. (A "
+        f"two-fold dilution of all three drugs is a distance of {dilution_step(data):.2f}.)"
+    )
+    return {
+        "title": "Sixteen bacteria, three antibiotics",
+        "question": QUESTION,
+        "answer": [verdict(findings.post), HISTORY],
+        "watch": [WITH_NEWCOMER, WITH_OUTSIDER],
+        "table": data.values,
+        "columns": data.columns,
+        "groups": [f"Gram-{stain}" for stain in data.gram],
+        "sensitivity": findings.moves,
+        "settings": [
+            ("Table", "log10 of the concentrations, columns standardised"),
+            ("Distance", "Euclidean; merge height = average linkage"),
+            ("beta", scale),
+            ("Time", f"{findings.seconds:.2f} s with compiled kernels"),
+        ],
+        "sources": [SOURCE],
+    }
 
 
 # ---- printing ---------------------------------------------------------------------------------
@@ -180,38 +172,26 @@ def _sureness(answer: Answer) -> str:
 
 def show(findings: Findings, console: Console) -> None:
     """Print what was found."""
+    post = findings.post
     console.print(Panel(Text(QUESTION, style="bold"), title="Burtin's bacteria, 1951"))
-    console.print(verdict(findings.answer), highlight=False)
+    console.print(verdict(post), highlight=False)
     console.print("\n[bold]How the answer moves with beta[/bold]")
-    console.print(_sensitivity(findings.answers))
+    console.print(_moves(findings.moves))
     console.print("[bold]The most probable tree[/bold], with the probability of every cluster")
-    console.print(_drawn(findings))
+    tree = drawn(post)
+    tree.highlight_words([*STREPTOCOCCI, NEWCOMER, OUTSIDER], style="bold")
+    console.print(tree)
     console.print(f"\n[bold]Clusters of probability {SHOWN:g} or more[/bold], over all trees")
-    console.print(_clusters(findings.post))
+    console.print(clusters_table(post, post.cluster_probabilities(SHOWN).masks))
     for line in _facts(findings):
         console.print(line, highlight=False)
 
 
-def _sensitivity(answers: Sequence[Answer]) -> Table:
+def _moves(rows: Sequence[SensitivityRow]) -> Table:
     table = Table("beta", *(f"P(with {name})" for name in (NEWCOMER, OUTSIDER)), box=None)
-    for answer in answers:
-        row = (answer.with_newcomer, answer.with_outsider)
-        table.add_row(f"{answer.beta:g}", *map(shown, row))
-    return table
-
-
-def _drawn(findings: Findings) -> Text:
-    post = findings.post
-    drawing = findings.tree.to_text(lambda mask: show_probability(post.cluster_probability(mask)))
-    text = Text(drawing, no_wrap=True)
-    text.highlight_words([*STREPTOCOCCI, NEWCOMER, OUTSIDER], style="bold")
-    return text
-
-
-def _clusters(post: hct.Posterior) -> Table:
-    table = Table("probability", "size", "cluster", box=None)
-    for members, size, probability in trusted(post):
-        table.add_row(shown(probability), str(size), members)
+    for row in rows:
+        found = (row.probabilities[names] for names in (WITH_NEWCOMER, WITH_OUTSIDER))
+        table.add_row(f"{row.beta:g}", *map(shown, found))
     return table
 
 

@@ -16,7 +16,7 @@ import math
 import sys
 import types
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,7 +34,7 @@ from hctrellis.kernels.compile import jit_as
 
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
-_ROWS = ("load_row", "take_row", "splat_row", "gather_row")
+_ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
 _STABLE_MODULES = ("math", "numpy", "numba", "hctrellis.kernels.simd")
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
@@ -110,10 +110,25 @@ def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleT
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_{key}")
     module.__dict__.update(_globals(text, codes), jit=jit_as(f"{chain[-1]}-{key}", cache=lasting))
     sys.modules[module.__name__] = module
+    _run(chain, module.__dict__)
+    return module
+
+
+def interpret(chain: Sequence[str], scope: Mapping[str, Any]) -> types.ModuleType:
+    """A chain of templates as plain Python, with the given functions as globals.
+
+    For potentials that only NumPy can evaluate.
+    """
+    module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_interpreted")
+    module.__dict__.update(scope, jit=lambda function: function)
+    _run(chain, module.__dict__)
+    return module
+
+
+def _run(chain: Sequence[str], names: dict[str, Any]) -> None:
     for template in chain:
         path = _FOLDER / f"{template}.py"
-        exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
-    return module
+        exec(compile(path.read_text(), str(path), "exec"), names)
 
 
 def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
@@ -128,6 +143,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     exec(compile(text, "<split functions>", "exec"), scope)
     crosses = [code.cross for code in codes if code.cross is not None]
     bound: dict[str, Any] = {name: numba.njit(scope[name]) for name in (*_FUNCTIONS, *_ROWS)}
+    scope.update(bound)  # some call others
     return bound | {
         "combine": crosses[0] if crosses else simd.minimum,
         "NOWHERE": -math.inf if simd.maximum in crosses else math.inf,
@@ -160,6 +176,8 @@ def _slice(name: str, start: int, count: int) -> str:
 
 def _adaptor(codes: Sequence[SplitCode]) -> str:
     n = sum(code.n_features for code in codes)
+    first_sum, first_feature = 2, 2 + sum(code.n_sums for code in codes)
+    columns = range(first_feature, first_feature + n)
     lines = [
         "def load_row(buffer, i, stride):",
         "    return " + _tuple([f"load(buffer, i + {f} * stride)" for f in range(n)]),
@@ -169,10 +187,16 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
         "    return " + _tuple([f"splat(features[{f}, i])" for f in range(n)]),
         "def gather_row(features, index, offset):",
         "    return " + _tuple([f"gather(features[{f}], index, offset)" for f in range(n)]),
+        "def take_cluster(table, i):",
+        "    return " + _tuple([f"table[i, {c}]" for c in columns]),
+        "def fill_cluster(table, i, params):",
+        "    sums = " + _tuple([f"table[i, {c}]" for c in range(first_sum, first_feature)]),
+        "    row, table[i, 1] = describe(table[i, 0], sums, params)",
+        *[f"    table[i, {c}] = row[{f}]" for f, c in enumerate(columns)],
     ]
     for name in ("pair", "leaf"):
         lines += _combined(name, "", codes) + _combined(name, "_one", codes)
-    return "\n".join([*lines, *_described(codes)]) + "\n"
+    return "\n".join([*_described(codes), *lines]) + "\n"
 
 
 def _described(codes: Sequence[SplitCode]) -> list[str]:

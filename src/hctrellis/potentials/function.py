@@ -28,9 +28,13 @@ class FunctionPotential(Potential):
 
     - A plain Python function is given NumPy arrays (many splits at once) and returns an array.
     - A Numba function (decorated with ``@numba.njit``) is given floats (one split) and returns a
-      float. It is compiled into the kernels. If it is plain arithmetic (max, min, abs and sqrt,
-      of Python or NumPy, included), four splits are computed at a time; with branches or other
-      functions it is called for one after the other, which takes longer.
+      float. It is compiled into the kernels, for four splits at a time if it is made of
+      arithmetic, of max, min, abs, sqrt, exp, expm1, log and log1p (of Python or NumPy), and of
+      `hctrellis.where` for branches. With ``if``, or with other functions, it works as well but is
+      called for one split after the other, which takes several times longer.
+
+    What depends on one cluster alone is best made a feature: it is then computed once per cluster,
+    not once per split.
 
     Parameters
     ----------
@@ -54,6 +58,16 @@ class FunctionPotential(Potential):
     ... )
     >>> infer(balanced).map_tree
     Tree(4 leaves: ((0,1),(2,3)))
+
+    A branch that NumPy and Numba both take: children of very unequal sizes are forbidden.
+
+    >>> import numpy as np
+    >>> import hctrellis as hct
+    >>> def weigh(left, right, parent):
+    ...     gap = abs(left[0] - right[0])
+    ...     return hct.where(gap < 3, -np.log(1 + gap), -np.inf)
+    >>> infer(FunctionPotential(weigh, lambda c: [c.sizes], n_leaves=5)).n_trees
+    30
     """
 
     def __init__(
@@ -72,6 +86,8 @@ class FunctionPotential(Potential):
         n = _n_leaves(features, n_leaves, names)
         self.labels = as_labels(names, n)
         self._compiled = hasattr(function, "py_func")
+        if self._compiled:
+            import hctrellis.kernels.simd  # noqa: F401  # teaches Numba `hctrellis.where`
         self._n_features = len(self.features(ClusterList(np.ones((1, n), bool))))
         self._try_out()
 

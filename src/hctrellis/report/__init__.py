@@ -1,5 +1,170 @@
-"""Reports: what was found, as one HTML page that needs nothing but a browser.
+"""Reports: what a posterior says, as one HTML page that needs nothing but a browser.
 
-`page.Page` holds the parts of a report as plain values, `page.render` turns them into HTML, and
-`figures` draws pictures to be put in the page. Whoever has findings writes the words.
+`report_html` and `write_report` are what to call. `findings` asks the posterior, `words` says it
+in sentences, `notes` explains what the probabilities mean, and `page` writes the HTML, with
+`page.css` for its looks and `page.js` for what moves.
 """
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from hctrellis.beta import BetaChoice, SensitivityRow
+    from hctrellis.bootstrap import BootstrapSupport
+    from hctrellis.posterior import Posterior
+    from hctrellis.tree import Cluster, FloatArray
+
+__all__ = ["report_html", "write_report"]
+
+
+def write_report(post: Posterior, path: str | os.PathLike[str], **options: Any) -> Path:
+    """Write the report of a posterior to a file and return its path; see `report_html`."""
+    from hctrellis.report.files import check_writable, write_text
+
+    target = Path(path)
+    check_writable(target)
+    return write_text(target, report_html(post, **options))
+
+
+def report_html(
+    post: Posterior,
+    *,
+    title: str = "How sure is the tree?",
+    question: str = "",
+    answer: Sequence[str] = (),
+    watch: Iterable[Cluster] = (),
+    table: npt.ArrayLike | None = None,
+    columns: Sequence[str] | None = None,
+    groups: Sequence[str] | Mapping[str, str] | None = None,
+    beta: BetaChoice | None = None,
+    sensitivity: Sequence[SensitivityRow] = (),
+    bootstrap: BootstrapSupport | None = None,
+    settings: Sequence[tuple[str, str]] = (),
+    sources: Sequence[str] = (),
+    n_trees: int = 10,
+    n_samples: int = 100,
+    rng: int | None = 0,
+) -> str:
+    """The report of a posterior: one HTML page that loads nothing from the network.
+
+    It holds a summary in words, the most probable tree to point at and click on, the clusters to
+    trust, how probably every two items go together, the best trees, what the probabilities mean,
+    data and settings, and how to cite. Needs plotly (``pip install "hctrellis[report]"``).
+
+    Parameters
+    ----------
+    post : Posterior
+    title : str
+    question : str
+        Shown large at the top, with `answer` (paragraphs) below.
+    answer : sequence of str
+    watch : iterable of clusters
+        Clusters to show first, whatever their probability; their members are in bold.
+    table : array_like, shape (n, d), optional
+        The data, a row per leaf, to be shown in the page.
+    columns : sequence of str, optional
+        Names of its columns.
+    groups : sequence of str, or mapping from label to str, optional
+        A group for each leaf, shown as a colour.
+    beta : BetaChoice, optional
+        How beta was chosen, see `hctrellis.beta.choose_beta`.
+    sensitivity : sequence of SensitivityRow
+        How the answers move with beta, see `hctrellis.beta.sensitivity`.
+    bootstrap : BootstrapSupport, optional
+        Support of clusters by resampling columns, see `hctrellis.bootstrap.bootstrap_support`.
+    settings : sequence of (str, str)
+        Names and values to list, before those that the posterior itself gives.
+    sources : sequence of str
+        To be cited, besides the method.
+    n_trees, n_samples : int
+        How many of the best trees are listed, and how many sampled trees can be laid over.
+    rng : int or None
+        Seed of the samples.
+
+    Examples
+    --------
+    >>> import hctrellis as hct
+    >>> post = hct.infer(hct.Linkage([[0.0], [1.0], [3.0], [7.0]], labels="abcd"))
+    >>> report_html(post)[:15]
+    '<!doctype html>'
+    """
+    from hctrellis.report import notes, words
+    from hctrellis.report.findings import collect
+    from hctrellis.report.page import Page, render
+
+    findings = collect(post, watch, n_trees, n_samples, rng)
+    means = [notes.meaning(post)]
+    if beta is not None:
+        means += notes.chosen(beta)
+    if sensitivity:
+        means.append(notes.moves(findings, sensitivity))
+    if bootstrap is not None:
+        means.append(notes.resampled(bootstrap))
+    values = _as_table(table, post.n_leaves)
+    page = Page(
+        title=title,
+        question=question,
+        answer=answer,
+        notes=means,
+        settings=[*settings, *words.numbers(post)],
+        sources=[words.PAPER, *sources],
+        columns=_as_columns(columns, values),
+        values=values,
+        groups=_as_groups(groups, post.labels),
+        support=_as_support(bootstrap, post.labels),
+    )
+    return render(findings, page)
+
+
+def _as_table(table: npt.ArrayLike | None, n_leaves: int) -> FloatArray | None:
+    from hctrellis.potentials.checks import as_floats
+
+    if table is None:
+        return None
+    values = as_floats(table, "table")
+    if values.ndim != 2 or len(values) != n_leaves:
+        raise ValueError(
+            f"table must have {n_leaves} rows, one for each leaf; got shape {values.shape}"
+        )
+    return values
+
+
+def _as_columns(columns: Sequence[str] | None, values: FloatArray | None) -> tuple[str, ...]:
+    width = 0 if values is None else values.shape[1]
+    if columns is None:
+        return tuple(f"column {k + 1}" for k in range(width))
+    if len(columns) != width:
+        raise ValueError(f"{len(columns)} names were given for {width} columns; give one each")
+    return tuple(map(str, columns))
+
+
+def _as_groups(
+    groups: Sequence[str] | Mapping[str, str] | None, labels: Sequence[str]
+) -> tuple[str, ...]:
+    if groups is None:
+        return ()
+    if isinstance(groups, Mapping):
+        return tuple(str(groups.get(label, "none")) for label in labels)
+    if len(groups) != len(labels):
+        raise ValueError(f"{len(groups)} groups were given for {len(labels)} leaves; give one each")
+    return tuple(map(str, groups))
+
+
+def _as_support(
+    bootstrap: BootstrapSupport | None, labels: Sequence[str]
+) -> list[tuple[str, dict[int, float]]]:
+    """The columns that a bootstrap adds to the table of clusters: AU and BP, by mask."""
+    if bootstrap is None:
+        return []
+    number = {label: i for i, label in enumerate(labels)}
+    masks = [sum(1 << number[name] for name in row.cluster) for row in bootstrap]
+    return [
+        ("AU", {mask: row.au for mask, row in zip(masks, bootstrap, strict=True)}),
+        ("BP", {mask: row.bp for mask, row in zip(masks, bootstrap, strict=True)}),
+    ]

@@ -1,119 +1,431 @@
-"""A page of a report: plain values in, one self-contained HTML text out.
+"""The page: findings in, one self-contained HTML text out.
 
-All texts are escaped; pictures (SVG) are put in as they are.
+All texts are escaped. The numbers that the page draws are in it as JSON; the charts library and
+the script that uses it are in it too, and a policy in its head forbids any request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import TYPE_CHECKING, Any
 
 from hctrellis._version import __version__
+from hctrellis.report import words
+from hctrellis.report.findings import LISTED, MAX_PAIRED, RIVAL, Findings, Found, below_root
+from hctrellis.tree import Tree
+
+if TYPE_CHECKING:
+    from hctrellis.tree import FloatArray
+
+PALETTE = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#7a5195",
+    "#8c6d31",
+    "#222222",
+    "#b0a500",
+)
+ROOT = -1  # the cluster of all leaves, in the numbers of the page
+SHOWN_ROWS, SHOWN_COLUMNS = 200, 12  # of the data
+SHOWN_CLUSTERS = 12  # the others open on a click
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A probability in a table: its text, with a bar of that length."""
+class Curve:
+    """A chart of lines.
 
-    probability: float
-    text: str
+    Attributes
+    ----------
+    x, y : str
+        Names of the axes.
+    lines : sequence of (name, colour, x values, y values)
+    mark : float or None
+        Where a vertical line stands.
+    diagonal : bool
+        Whether the line x = y is drawn.
+    log : bool
+        Whether the x axis is logarithmic.
+    """
 
-
-Cell = str | Bar
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: a heading, a sentence about it, names of the columns, and rows of cells."""
-
-    heading: str
-    note: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture: a heading, SVG, a sentence about it, and what its colours mean."""
-
-    heading: str
-    svg: str
-    note: str
-    legend: Sequence[tuple[str, str]] = ()
-    """Pairs of a colour and what it stands for."""
+    x: str
+    y: str
+    lines: Sequence[tuple[str, str, Sequence[float], Sequence[float]]]
+    mark: float | None = None
+    diagonal: bool = False
+    log: bool = False
 
 
 @dataclass(frozen=True)
+class Note:
+    """A part of the section on what probabilities mean: a heading, sentences, a table, a chart."""
+
+    texts: Sequence[str]
+    heading: str = ""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str | float]] = ()
+    curve: Curve | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Page:
-    """The parts of a report, in the order in which they are shown."""
+    """What a page shows besides its findings.
+
+    Attributes
+    ----------
+    title : str
+    question : str
+        Shown large, with `answer` below, before anything else; none if empty.
+    answer : sequence of str
+        Paragraphs; the first is the answer in one sentence.
+    notes : sequence of Note
+        What the probabilities mean.
+    settings : sequence of (str, str)
+        Names and values.
+    sources : sequence of str
+    columns : sequence of str
+        Names of the columns of `values`.
+    values : float64 array, shape (n, d), or None
+        The data, a row per leaf.
+    groups : sequence of str
+        A group for each leaf, or nothing.
+    support : sequence of (str, dict)
+        Names of further columns of the table of clusters, with their value for some masks.
+    """
 
     title: str
-    question: str
-    answer: Sequence[str]
-    """Paragraphs; the first is the answer in one sentence."""
-    parts: Sequence[Picture | Table]
-    meaning: str
-    """What the probabilities mean."""
-    settings: Sequence[tuple[str, str]] = field(default=())
-    sources: Sequence[str] = field(default=())
+    question: str = ""
+    answer: Sequence[str] = ()
+    notes: Sequence[Note] = ()
+    settings: Sequence[tuple[str, str]] = ()
+    sources: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    values: FloatArray | None = None
+    groups: Sequence[str] = ()
+    support: Sequence[tuple[str, dict[int, float]]] = field(default=())
 
 
-def render(page: Page) -> str:
+def render(findings: Findings, page: Page) -> str:
     """The page as HTML."""
-    first, *others = page.answer
-    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
+    template = Template(_file("page.html"))
+    numbers = _numbers(findings)
     return template.substitute(
         title=escape(page.title),
-        question=escape(page.question),
-        answer=escape(first),
-        paragraphs="\n".join(f"<p>{escape(text)}</p>" for text in others),
-        parts="\n".join(_part(part) for part in page.parts),
-        meaning=escape(page.meaning),
-        settings="\n".join(_setting(name, value) for name, value in page.settings),
-        sources="\n".join(f"<li>{escape(source)}</li>" for source in page.sources),
+        asked=' class="asked"' if page.question else "",
+        question=_question(page),
+        caution=_paragraph(words.not_converged(findings.post), "caution"),
+        summary="\n".join(f"<p>{escape(text)}</p>" for text in words.summary(findings)),
+        choices=_choices(findings),
+        overlay=escape(f"overlay {words.counted(len(findings.samples), 'sampled tree')}"),
+        legend=_legend(page.groups),
+        scale=escape(_scale(findings)),
+        text=escape(_drawn(findings)),
+        listing=escape(_listing(findings)),
+        clusters=_clusters(findings, page, numbers),
+        grades=escape(_grades()),
+        pairs=_pairs(findings),
+        ranking=escape(_ranking(findings)),
+        trees=_trees(findings),
+        meaning="\n".join(_note(note, k) for k, note in enumerate(page.notes)),
+        settings="\n".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in page.settings
+        ),
+        data=_data(findings.labels, page),
+        sources="\n".join(f"<p>{escape(text)}</p>" for text in page.sources),
+        bibtex=escape(words.BIBTEX),
         version=escape(__version__),
+        style=_file("page.css"),
+        json=_as_json(_drawing(findings, page, numbers)),
+        library=_library(),
+        script=_file("page.js"),
     )
 
 
-def _part(part: Picture | Table) -> str:
-    return _picture(part) if isinstance(part, Picture) else _table(part)
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _picture(picture: Picture) -> str:
-    legend = "".join(
-        f'<span class="key"><i style="background:{escape(color)}"></i>{escape(text)}</span>'
-        for color, text in picture.legend
+def _library() -> str:
+    """The script of the charts library."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError:
+        raise ImportError('a report needs plotly: pip install "hctrellis[report]"') from None
+    return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+def _as_json(value: Any) -> str:
+    """JSON that may stand inside a script element."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+# ---- pieces of HTML ---------------------------------------------------------------------------
+
+
+def _paragraph(text: str, kind: str) -> str:
+    return f'<p class="{kind}">{escape(text)}</p>' if text else ""
+
+
+def _question(page: Page) -> str:
+    if not page.question:
+        return ""
+    first, *others = page.answer
+    more = "".join(f"<p>{escape(text)}</p>" for text in others)
+    return _paragraph(page.question, "question") + _paragraph(first, "answer") + more
+
+
+def _choices(findings: Findings) -> str:
+    names = ["the most probable", *(f"number {k}" for k in range(2, len(findings.trees) + 1))]
+    return "".join(f'<option value="{k}">{name}</option>' for k, name in enumerate(names))
+
+
+def _legend(groups: Sequence[str]) -> str:
+    keys = "".join(
+        f'<span class="key"><i style="background:{color}"></i>{escape(name)}</span>'
+        for name, color in zip(_group_names(groups), _palette(groups), strict=True)
+    )
+    return f'<div class="keys">{keys}</div>' if keys else ""
+
+
+def _group_names(groups: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(groups))
+
+
+def _palette(groups: Sequence[str]) -> list[str]:
+    return [PALETTE[k % len(PALETTE)] for k in range(len(_group_names(groups)))]
+
+
+def _scale(findings: Findings) -> str:
+    if findings.tree.heights is None:
+        return "A join stands the further left the more items are below it."
+    return "A join stands at the distance at which it merges its two parts."
+
+
+def _drawn(findings: Findings) -> str:
+    post = findings.post
+    return findings.tree.to_text(lambda mask: words.shown(post.cluster_probability(mask)))
+
+
+def _listing(findings: Findings) -> str:
+    return (
+        f"All clusters of probability {LISTED:g} or more, and those of the most probable tree; "
+        "below each the strongest cluster that excludes it."
+    )
+
+
+def _grades() -> str:
+    (strong, _), (good, _), (weak, _), _ = words.GRADES
+    return (
+        f"Strong: {strong} or more. Good: {good} or more. Weak: {weak} or more; clusters above one "
+        "half never exclude each other. Open: less."
+    )
+
+
+def _clusters(findings: Findings, page: Page, numbers: dict[int, int]) -> str:
+    watched = {found.mask for found in findings.watched}
+    listed = [*findings.watched, *(f for f in findings.clusters if f.mask not in watched)]
+    head = ["probability", *(name for name, _ in page.support), "cluster"]
+    rows = []
+    for found in listed:
+        attributes = f' data-cluster="{numbers[found.mask]}"'
+        attributes += ' class="watched"' if found.mask in watched else ""
+        cells = [_bar(found.probability), *(_support(column, found) for column in page.support)]
+        rows.append(f"<tr{attributes}>{''.join(cells)}{_cluster_cell(findings, found)}</tr>")
+    if len(rows) <= SHOWN_CLUSTERS:
+        return _table(head, rows)
+    more = f"<details><summary>{len(rows) - SHOWN_CLUSTERS} more</summary>"
+    rest = f"{more}{_table(head, rows[SHOWN_CLUSTERS:])}</details>"
+    return _table(head, rows[:SHOWN_CLUSTERS]) + rest
+
+
+def _cluster_cell(findings: Findings, found: Found) -> str:
+    labels = findings.labels
+    rivals = findings.rivals[found.mask]
+    size = found.mask.bit_count()
+    text = words.members(found.mask, labels)
+    note = f"{size} items, {words.grade(found.probability)}"
+    if rivals:
+        best = rivals[0]
+        note += f"; against {words.braced(best.mask, labels)} with {words.shown(best.probability)}"
+    return f"<td>{escape(text)}<small>{escape(note)}</small></td>"
+
+
+def _support(column: tuple[str, dict[int, float]], found: Found) -> str:
+    value = column[1].get(found.mask)
+    return f"<td>{'' if value is None else escape(words.shown(value))}</td>"
+
+
+def _bar(probability: float) -> str:
+    return (
+        f'<td class="bar"><span>{escape(words.shown(probability))}</span>'
+        f'<i style="--p:{100 * probability:.1f}%" aria-hidden="true"></i></td>'
+    )
+
+
+def _table(head: Iterable[str], body: Iterable[str]) -> str:
+    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    rows = "\n".join(body)
+    return (
+        f'<div class="wide" tabindex="0"><table><thead><tr>{names}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _pairs(findings: Findings) -> str:
+    if findings.post.n_leaves > MAX_PAIRED:
+        note = f"Pairs of items are shown for up to {MAX_PAIRED} items."
+        return f'<section id="pairs"><h2>Which items go together</h2><p>{note}</p></section>'
+    if not findings.pairs:
+        return ""
+    middle = len(findings.pairs) // 2
+    choices = "".join(
+        f'<option value="{k}"{" selected" if k == middle else ""}>{pairs.size}</option>'
+        for k, pairs in enumerate(findings.pairs)
     )
     return (
-        f"<section><h2>{escape(picture.heading)}</h2><figure>"
-        f'<div class="wide" tabindex="0">{picture.svg}</div>'
-        f'<figcaption><div class="keys">{legend}</div>{escape(picture.note)}</figcaption>'
-        "</figure></section>"
+        '<section id="pairs"><h2>Which items go together</h2>'
+        '<p class="note">The darker, the more probable it is that the two items share a cluster of '
+        f'at most <label><select id="size" aria-label="Size">{choices}</select></label> items; '
+        "white is 0, the darkest 1. Items stand in the order of the most probable tree.</p>"
+        '<div id="pairs-plot" class="plot"></div></section>'
     )
 
 
-def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
-    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+def _ranking(findings: Findings) -> str:
+    total = words.tiny(float(findings.tree_probabilities.sum()))
+    if len(findings.trees) == 1:
+        return f"Only one tree is possible; its probability is {total}."
     return (
-        f"<section><h2>{escape(table.heading)}</h2><p>{escape(table.note)}</p>"
-        f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div></section>"
+        f"The {len(findings.trees)} most probable trees have {total} of all probability together."
     )
 
 
-def _cell(cell: Cell) -> str:
-    if isinstance(cell, str):
-        return f"<td>{escape(cell)}</td>"
-    width = f"{100 * cell.probability:.1f}%"
-    return (
-        f'<td class="bar"><span>{escape(cell.text)}</span>'
-        f'<i style="--p:{width}" aria-hidden="true"></i></td>'
+def _trees(findings: Findings) -> str:
+    best = below_root(findings.tree)
+    body = []
+    pairs = zip(findings.trees, findings.tree_probabilities.tolist(), strict=True)
+    for k, (tree, probability) in enumerate(pairs):
+        text = words.difference(below_root(tree), best, findings.labels)
+        body.append(
+            f'<tr data-tree="{k}"><td>{k + 1}</td><td>{words.tiny(probability)}</td>'
+            f"<td>{escape(text)}</td></tr>"
+        )
+    return _table(("", "probability", "what differs"), body)
+
+
+def _note(note: Note, number: int) -> str:
+    parts = [f"<h3>{escape(note.heading)}</h3>"] if note.heading else []
+    parts += [f"<p>{escape(text)}</p>" for text in note.texts]
+    if note.rows:
+        body = (f"<tr>{''.join(map(_cell, row))}</tr>" for row in note.rows)
+        parts.append(_table(note.columns, body))
+    if note.curve:
+        parts.append(f'<div id="curve-{number}" class="plot"></div>')
+    return "\n".join(parts)
+
+
+def _cell(value: str | float) -> str:
+    return f"<td>{escape(value)}</td>" if isinstance(value, str) else _bar(value)
+
+
+def _data(labels: Sequence[str], page: Page) -> str:
+    if page.values is None:
+        return ""
+    values = page.values[:SHOWN_ROWS, :SHOWN_COLUMNS]
+    body = (
+        f"<tr><td>{escape(label)}</td>{''.join(f'<td>{value:.4g}</td>' for value in row)}</tr>"
+        for label, row in zip(labels, values.tolist(), strict=False)
     )
+    n, d = page.values.shape
+    part = (
+        ""
+        if page.values.shape == values.shape
+        else f", the first {len(values)} and {values.shape[1]} are shown"
+    )
+    title = f"The numbers ({n} rows, {d} columns{part})"
+    head = ["", *page.columns[:SHOWN_COLUMNS]]
+    return f'<details class="values"><summary>{title}</summary>{_table(head, body)}</details>'
 
 
-def _setting(name: str, value: str) -> str:
-    return f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
+# ---- what the script draws --------------------------------------------------------------------
+
+
+def _numbers(findings: Findings) -> dict[int, int]:
+    """The numbers of the clusters in the page."""
+    return {mask: k for k, mask in enumerate(findings.rivals)}
+
+
+def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[str, Any]:
+    probability = findings.post.cluster_probability
+    names = _group_names(page.groups)
+    strong = {leaf for found in findings.watched for leaf in _leaves(found.mask)}
+    return {
+        "labels": findings.labels,
+        "groups": [names.index(group) for group in page.groups] or None,
+        "group_names": names,
+        "palette": _palette(page.groups),
+        "strong": sorted(strong),
+        "grades": words.GRADES,
+        "rival": RIVAL,
+        "axis": "" if findings.tree.heights is None else "distance at the merge",
+        "clusters": [
+            {
+                "m": _leaves(mask),
+                "p": float(probability(mask)),
+                "rivals": [numbers[rival.mask] for rival in findings.rivals[mask]],
+            }
+            for mask in numbers
+        ],
+        "trees": [
+            {
+                **_shape(tree),
+                "order": tree.leaf_order(),
+                "nodes": [numbers.get(mask, ROOT) for mask in tree.masks[tree.n_leaves :]],
+            }
+            for tree in findings.trees
+        ],
+        "samples": [_shape(tree) for tree in findings.samples],
+        "pairs": [
+            {"size": pairs.size, "p": (1000 * pairs.probability).round().astype(int).tolist()}
+            for pairs in findings.pairs
+        ],
+        "curves": {
+            f"curve-{k}": _lines(note.curve) for k, note in enumerate(page.notes) if note.curve
+        },
+    }
+
+
+def _leaves(mask: int) -> list[int]:
+    return [leaf for leaf in range(mask.bit_length()) if mask >> leaf & 1]
+
+
+def _shape(tree: Tree) -> dict[str, Any]:
+    heights = tree.sizes[tree.n_leaves :] if tree.heights is None else tree.heights
+    return {
+        "children": tree.children.tolist(),
+        "heights": [float(f"{height:.6g}") for height in heights],
+    }
+
+
+def _lines(curve: Curve) -> dict[str, Any]:
+    lines = [
+        {"name": name, "color": color, "x": list(x), "y": list(y)}
+        for name, color, x, y in curve.lines
+    ]
+    return {
+        "x": curve.x,
+        "y": curve.y,
+        "lines": lines,
+        "mark": curve.mark,
+        "diagonal": curve.diagonal,
+        "log": curve.log,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +12,7 @@ from hctrellis import simulate
 from hctrellis.orders import Order, order_leaves, place
 from hctrellis.posterior import infer
 from hctrellis.potentials.jets import Ginkgo
+from hctrellis.reproduce.record import Size, Tell, silent
 from hctrellis.search import beam_search, greedy
 from hctrellis.tree import Tree
 from hctrellis.trellis.sparse import SparseTrellis
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LEAVES = 9
 ORDERS: tuple[Order, ...] = ("norm", "random", "traversal")
 SOURCES = ("simulator", "beam search")
+N_TEST, SIZES = 100, (1, 3, 10, 30, 100, 200, 500, 1000, 1500, 3000, 10_000)
+SMALL_N_TEST, SMALL_SIZES = 8, (10, 30, 100, 300)
 
 
 class Point(NamedTuple):
@@ -65,6 +68,23 @@ class SparseStudy:
         return None
 
 
+_done: dict[tuple[Size, int], SparseStudy] = {}
+
+
+def study_of_size(size: Size, seed: int, tell: Tell) -> SparseStudy:
+    """The study, small or as large as in the paper; made once, for all that show it."""
+    if (size, seed) not in _done:
+        n_test, sizes = (N_TEST, SIZES) if size == "full" else (SMALL_N_TEST, SMALL_SIZES)
+        _done[size, seed] = study(n_test, sizes, seed, tell)
+    return _done[size, seed]
+
+
+def gain_at(points: Sequence[Point], sparsity: float) -> float:
+    """Where a curve is at a sparsity, interpolated in its logarithm."""
+    logs = np.log([point.sparsity for point in points])
+    return float(np.interp(np.log(sparsity), logs, [point.gain for point in points]))
+
+
 def _between(one: Point, other: Point, level: float) -> float:
     """Where the line between two points, in the logarithm of sparsity, has a level."""
     share = (level - one.gain) / (other.gain - one.gain)
@@ -73,10 +93,10 @@ def _between(one: Point, other: Point, level: float) -> float:
 
 
 def study(
-    n_test: int = 100,
-    sizes: Sequence[int] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000),
+    n_test: int = N_TEST,
+    sizes: Sequence[int] = SIZES,
     seed: int = 1,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Tell = silent,
 ) -> SparseStudy:
     """Build trellises on more and more jets of 9 leaves, and apply them to other jets.
 
@@ -102,13 +122,15 @@ def study(
     )
     curves = {}
     for source in SOURCES:
+        progress(f"trees by the {source} on {len(train):,} jets")
+        trees = [_tree(source, jet) for jet in train]
         for order in ORDERS:
             places = [
                 order_leaves(model, tree, order, rng)
                 for model, tree in zip(tests, beams, strict=True)
             ]
             points = []
-            for n_jets, trellis in _trellises(source, train, order, sizes, rng):
+            for n_jets, trellis in _trellises(train, trees, order, sizes, rng):
                 maps = [_map_log_weight(model, trellis, places[i]) for i, model in enumerate(tests)]
                 points.append(_point(n_jets, trellis, np.array(maps), greedy_weights))
                 progress(f"{source}, {order}, {n_jets} jets: sparsity {trellis.sparsity:.3g}")
@@ -117,8 +139,8 @@ def study(
 
 
 def _trellises(
-    source: str,
     jets: simulate.Jets,
+    trees: list[Tree],
     order: Order,
     sizes: Sequence[int],
     rng: np.random.Generator,
@@ -127,19 +149,16 @@ def _trellises(
     trellis: SparseTrellis | None = None
     done = 0
     for size in sorted(sizes):
-        found: list[IntArray] = []
-        for jet in jets[done:size]:
-            found += [
-                place(tree, order_leaves(jet, tree, order, rng)) for tree in _trees(source, jet)
-            ]
+        pairs = zip(jets[done:size], trees[done:size], strict=True)
+        found = [place(tree, order_leaves(jet, tree, order, rng)) for jet, tree in pairs]
         more = SparseTrellis.from_children(np.array(found))
         trellis = more if trellis is None else trellis | more
         done = size
         yield size, trellis
 
 
-def _trees(source: str, jet: simulate.Jet) -> list[Tree]:
-    return [jet.tree] if source == "simulator" else [beam_search(jet.potential())[0]]
+def _tree(source: str, jet: simulate.Jet) -> Tree:
+    return jet.tree if source == "simulator" else beam_search(jet.potential())[0]
 
 
 def _map_log_weight(model: Ginkgo, trellis: SparseTrellis, order: IntArray) -> float:

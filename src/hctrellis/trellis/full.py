@@ -102,8 +102,8 @@ class FullTrellis:
             raise TooLargeError(
                 f"exact inference over {self.n_leaves} leaves needs about "
                 f"{show_bytes(needed)} of memory, and {show_bytes(available)} are available "
-                f"(at most {MAX_LEAVES} leaves in any case); use fewer leaves, or a sparse trellis: "
-                "infer(potential, trellis=grow(potential))"
+                f"(at most {MAX_LEAVES} leaves in any case); use fewer leaves, or a sparse "
+                "trellis: infer(potential, trellis=grow(potential))"
             )
 
 

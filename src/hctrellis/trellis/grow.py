@@ -30,7 +30,9 @@ SETTLED = 1e-3  # a gain of log Z that is none
 LEAST_PROBABILITY = 1e-7  # of a cluster that is kept
 EXTENSION = 8  # interchanges tried in a round, over the clusters that may be kept
 LEAST_MASS = 1e-9  # of an interchange
-SEARCH_SHARE = 0.4  # of the time, before the first round
+BEAM_WIDTH = 100
+SEARCH_SHARE = 0.4  # of the time, at most, before the first round
+RESTARTS_PER_LEAF = 100  # of local search, at most
 
 
 class Step(NamedTuple):
@@ -86,7 +88,7 @@ def grow(
     max_clusters : int
         The most clusters that are kept.
     time_limit : float
-        Seconds, roughly: a round that has begun is finished.
+        Seconds, roughly: a round that has begun is finished, and compiling is not counted.
     rng : None, int or numpy Generator
     threads : int, optional
         For local search.
@@ -101,14 +103,14 @@ def grow(
     SparseTrellis(3 leaves, 7 clusters, 6 splits, 3 trees)
     """
     most = max(as_count(max_clusters, "max_clusters"), 2 * potential.n_leaves - 1)
-    end = time.monotonic() + as_positive(time_limit, "time_limit")
-    growing = _Growing(potential, most, end, np.random.default_rng(rng), threads)
+    seconds = as_positive(time_limit, "time_limit")
+    growing = _Growing(potential, most, seconds, np.random.default_rng(rng), threads)
     trace = []
     while True:
         trace.append(growing.step())
         if progress is not None:
             progress(trace[-1])
-        if growing.settled or time.monotonic() > end:
+        if growing.settled or trace[-1].seconds > seconds:
             return Growth(growing.solution.trellis, tuple(trace), growing.converged)
         growing.advance()
 
@@ -120,7 +122,7 @@ class _Growing:
         self,
         potential: Potential,
         most: int,
-        end: float,
+        seconds: float,
         rng: np.random.Generator,
         threads: int | None,
     ) -> None:
@@ -128,12 +130,13 @@ class _Growing:
         self.most = most
         self.rng = rng
         self.threads = threads
-        self.start = time.monotonic()
         self.settled = self.converged = False
         self.least = 1e-3  # probability of the trees whose interchanges are tried
         self.crowded = False  # whether clusters were left out for lack of room
-        found = self._search((end - self.start) * SEARCH_SHARE)
-        self.solution = self._narrow(SparseTrellis.from_children(found).solve(potential))
+        children = self._first_trees()
+        self.start = time.monotonic()
+        children = np.concatenate([children, self._search(seconds * SEARCH_SHARE)])
+        self.solution = self._narrow(SparseTrellis.from_children(children).solve(potential))
 
     def step(self) -> Step:
         """Where it is."""
@@ -155,16 +158,26 @@ class _Growing:
         self.settled = not gain > SETTLED
         self.converged = self.settled and not self.crowded
 
-    def _search(self, seconds: float) -> IntArray:
-        """Trees that searches find, as children."""
+    def _first_trees(self) -> IntArray:
+        """The trees of quick searches, as children; kernels are compiled on the way."""
         from hctrellis.search import beam_search, greedy, local_search
 
-        n = self.potential.n_leaves
-        trees = [greedy(self.potential), *beam_search(self.potential, min(n, 100), min(n, 100))]
-        found = local_search(
-            self.potential, trees[0], time_limit=seconds, rng=self.rng, threads=self.threads
-        )
-        return np.concatenate([np.array([tree.children for tree in trees]), found.children])
+        width = min(self.potential.n_leaves, BEAM_WIDTH)
+        trees = [greedy(self.potential), *beam_search(self.potential, width, width)]
+        climbed = local_search(self.potential, trees[0], 0, rng=self.rng, threads=self.threads)
+        return np.array([tree.children for tree in [*trees, climbed.tree]])
+
+    def _search(self, seconds: float) -> IntArray:
+        """The trees that local search finds."""
+        from hctrellis.search import local_search
+
+        return local_search(
+            self.potential,
+            restarts=RESTARTS_PER_LEAF * self.potential.n_leaves,
+            time_limit=seconds,
+            rng=self.rng,
+            threads=self.threads,
+        ).children
 
     def _widen(self, solution: SparseSolution) -> SparseSolution:
         """The trellis with the interchanges of its trees, the more probable first."""

@@ -350,6 +350,8 @@ class SparseSolution(Solution):
 
 def _weigh(potential: Potential, trellis: SparseTrellis) -> FloatArray:
     """Log psi of every split of a trellis."""
+    if trellis.n_splits == 0:
+        return np.empty(0)
     if not compiled(potential):
         return _weigh_numpy(potential, trellis)
     from hctrellis.kernels.bind import bind
@@ -393,5 +395,6 @@ def _cross(parts: Sequence[Potential], v: SparseVertices) -> FloatArray:
 def _weigh_numpy(potential: Potential, trellis: SparseTrellis) -> FloatArray:
     v = trellis.vertices
     weigh = Weights(potential, v)
-    parts = [weigh(v.splits(int(chunk[0]), int(chunk[-1]) + 1)) for chunk in v.chunks()]
-    return np.concatenate(parts) if parts else np.empty(0)
+    return np.concatenate(
+        [weigh(v.splits(int(chunk[0]), int(chunk[-1]) + 1)) for chunk in v.chunks()]
+    )

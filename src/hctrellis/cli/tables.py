@@ -1,0 +1,439 @@
+"""From the cells of a table to labelled numbers: features, or distances or similarities.
+
+`as_items` finds the labels, the colours and the numbers, and sees to missing values and scales.
+Whatever is wrong with a table is one sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hctrellis.cli.sources import Cells
+from hctrellis.potentials.checks import SYMMETRY_TOLERANCE
+from hctrellis.treeformats import printable
+
+if TYPE_CHECKING:
+    from hctrellis.tree import FloatArray, IntArray
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+WIDE = 20  # times the usual spread of columns, from which one is said to rule the distances
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_COMMA_NUMBER = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
+
+
+class Options(NamedTuple):
+    """How a table is to be read.
+
+    Attributes
+    ----------
+    kind : {"features", "distances", "similarities"} or None
+        What the numbers are; features if None, unless they look like a square matrix.
+    labels, color : str or None
+        Columns, by name or number.
+    ignore : tuple of str
+        Columns that are left out.
+    missing : {"error", "mean", "zero", "drop-rows", "drop-columns"}
+    log10, standardize : bool
+        Take logarithms; then shift and scale columns to mean 0 and variance 1.
+    decimal_comma : bool
+    header : bool or None
+        Whether the first row holds names; found out if None.
+    """
+
+    kind: str | None = None
+    labels: str | None = None
+    color: str | None = None
+    ignore: tuple[str, ...] = ()
+    missing: str = "error"
+    log10: bool = False
+    standardize: bool = False
+    decimal_comma: bool = False
+    header: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Labelled numbers.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    kind : {"features", "distances", "similarities"}
+    labels : list of str
+    values : float64 array
+        As they were read, shape (n, d); for matrices (n, n).
+    columns : list of str
+    groups : list of str
+        Of the colour column; empty without one.
+    used : float64 array
+        The values after logarithms and scaling.
+    notes : list of str
+        What was done that the user should know.
+    """
+
+    name: str
+    kind: str
+    labels: list[str]
+    values: FloatArray
+    columns: list[str]
+    groups: list[str]
+    used: FloatArray
+    notes: list[str] = field(default_factory=list)
+
+    def keep(self, rows: IntArray, columns: IntArray) -> Items:
+        """Some of the rows and columns."""
+        return replace(
+            self,
+            labels=[self.labels[k] for k in rows],
+            values=self.values[np.ix_(rows, columns)],
+            columns=[self.columns[k] for k in columns],
+            groups=[self.groups[k] for k in rows] if self.groups else [],
+        )
+
+
+# ---- from cells to numbers --------------------------------------------------------------------
+
+
+def as_items(cells: Cells, options: Options) -> Items:
+    """The labelled numbers of a table."""
+    cells = _with_header(cells, options)
+    columns = cells.columns or []
+    notes: list[str] = []
+    special = [_find(cells, given) for given in (*_given(options.color), *options.ignore)]
+    if options.labels is None:
+        labels = _label_column(cells, special, notes)
+    else:
+        labels = _find(cells, options.labels)
+    kept = [k for k in range(len(columns)) if k not in (labels, *special)]
+    if not kept:
+        raise ValueError(f"{cells.name} has no column of numbers left to compare items by")
+    _check_numeric(cells, kept, options)
+    values = np.array([_numbers(cells, k, options) for k in kept]).T
+    groups = [] if options.color is None else [row[special[0]] or "none" for row in cells.rows]
+    items = Items(
+        cells.name,
+        options.kind or "features",
+        _labels(cells, labels),
+        values,
+        [columns[k] for k in kept],
+        groups,
+        values,
+        notes,
+    )
+    if options.kind is None:
+        _check_features(items)
+    items = _features(items, options) if items.kind == "features" else _matrix(items, options)
+    if len(items.labels) < 2:
+        raise ValueError(f"{cells.name} has only one item; there is nothing to cluster")
+    return items
+
+
+def _given(name: str | None) -> tuple[str, ...]:
+    return () if name is None else (name,)
+
+
+def _with_header(cells: Cells, options: Options) -> Cells:
+    """The cells with names for all columns: those of the first row, or numbers."""
+    if cells.columns is not None:
+        return cells
+    first, *others = cells.rows
+    header = options.header
+    if header is None:
+        header = not first[0] or not all(map(_is_number, first[1:] or first))
+    if not header:
+        names = [f"column {k + 1}" for k in range(len(first))]
+        return Cells(cells.name, cells.rows, names)
+    if not others:
+        raise ValueError(f"{cells.name} has names of columns but no rows below them")
+    return Cells(cells.name, others, first)
+
+
+def _is_number(cell: str) -> bool:
+    return bool(_NUMBER.fullmatch(cell) or _COMMA_NUMBER.fullmatch(cell)) or cell.lower() in MISSING
+
+
+def _find(cells: Cells, given: str) -> int:
+    """The position of a column given by name or number."""
+    columns = cells.columns or []
+    if given in columns:
+        return columns.index(given)
+    if given.isdigit() and 1 <= int(given) <= len(columns):
+        return int(given) - 1
+    there = ", ".join(repr(name) for name in columns[:10])
+    more = ", ..." if len(columns) > 10 else ""
+    raise ValueError(f"{cells.name} has no column {given!r}; it has {there}{more}")
+
+
+def _label_column(cells: Cells, taken: Sequence[int], notes: list[str]) -> int | None:
+    """The first column of text; or a first column that just counts the rows."""
+    columns = cells.columns or []
+    for k in range(len(columns)):
+        column = [row[k] for row in cells.rows]
+        if k in taken:
+            continue
+        if _is_text(column):
+            return k
+        if k == 0 and _counts_rows(column, columns[0]):
+            name = columns[0] or "without a name"
+            notes.append(f"the first column ({name}) numbers the rows and was taken for the labels")
+            return k
+    return None
+
+
+def _is_text(column: Iterable[str]) -> bool:
+    known = [cell for cell in column if cell.lower() not in MISSING]
+    return bool(known) and not any(map(_is_number, known))
+
+
+def _counts_rows(column: Sequence[str], name: str) -> bool:
+    if not all(cell.isdigit() for cell in column) or len(column) < 3:
+        return False
+    numbers = [int(cell) for cell in column]
+    counting = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    return (counting and numbers[0] in (0, 1)) or (not name and len(set(numbers)) == len(numbers))
+
+
+def _labels(cells: Cells, column: int | None) -> list[str]:
+    if column is None:
+        return [str(k + 1) for k in range(len(cells.rows))]
+    labels = [printable(row[column]) for row in cells.rows]
+    name = (cells.columns or [])[column]
+    if "" in labels:
+        raise ValueError(
+            f"row {labels.index('') + 1} of {cells.name} has no label in column {name!r}; give it "
+            "one, or name another column with --labels"
+        )
+    twice, times = Counter(labels).most_common(1)[0]
+    if times > 1:
+        raise ValueError(
+            f"column {name!r} of {cells.name} has {twice!r} {times} times, so it cannot name the "
+            "items; name another column with --labels, or make it the colour with --color "
+            f"{_argument(name)} (rows are then numbered)"
+        )
+    return labels
+
+
+def _argument(name: str) -> str:
+    """A name as it is typed in a command."""
+    return f'"{name}"' if re.search(r"[^\w.-]", name) or not name else name
+
+
+def _numbers(cells: Cells, column: int, options: Options) -> list[float]:
+    """The numbers of a column, NaN where a value is missing."""
+    name = (cells.columns or [])[column]
+    texts = [row[column] for row in cells.rows]
+    if options.decimal_comma:
+        texts = [text.replace(",", ".") for text in texts]
+    values = []
+    for k, text in enumerate(texts):
+        if text.lower() in MISSING:
+            values.append(np.nan)
+        elif _NUMBER.fullmatch(text) and np.isfinite(float(text)):
+            values.append(float(text))
+        else:
+            raise ValueError(_not_a_number(cells.name, name, k, texts))
+    return values
+
+
+def _not_a_number(file: str, name: str, row: int, texts: Sequence[str]) -> str:
+    text, column = texts[row], f"column {name!r} of {file}"
+    if _COMMA_NUMBER.fullmatch(text):
+        return f"{column} has a decimal comma, as in {text!r}; say --decimal-comma"
+    if _INFINITE.fullmatch(text) or _NUMBER.fullmatch(text):
+        return f"{column} has {text!r} in row {row + 1}, which is not finite; correct it"
+    return (
+        f"{column} has {text!r} in row {row + 1}, which is not a number; correct it or leave the "
+        f"column out with --ignore {_argument(name)}"
+    )
+
+
+def _check_numeric(cells: Cells, kept: Sequence[int], options: Options) -> None:
+    """Raise an error that says what to do about columns of text, if there are any."""
+    columns = cells.columns or []
+    odd = [columns[k] for k in kept if _is_text([row[k] for row in cells.rows])]
+    if not odd:
+        return
+    shown = ", ".join(repr(name) for name in odd[:5]) + (", ..." if len(odd) > 5 else "")
+    uses = [f"show it as colour (--color {_argument(odd[0])})"] if options.color is None else []
+    uses += [f"name the items by it (--labels {_argument(odd[0])})"] if not options.labels else []
+    uses.append(
+        "leave it out (" + " ".join(f"--ignore {_argument(name)}" for name in odd[:5]) + ")"
+    )
+    raise ValueError(
+        f"{cells.name} has text in {'column' if len(odd) == 1 else 'columns'} {shown}, which is no "
+        f"feature: {', '.join(uses[:-1])}{' or ' if len(uses) > 1 else ''}{uses[-1]}"
+    )
+
+
+def _check_features(items: Items) -> None:
+    """Raise an error if features look like a matrix, and nobody said that they are none."""
+    n, d = items.values.shape
+    if n != d or n < 3:
+        return
+    symmetric = np.allclose(items.values, items.values.T, equal_nan=True)
+    half = np.isnan(items.values[np.triu_indices(n, 1)]).all()
+    if symmetric or half or items.columns == items.labels:
+        raise ValueError(
+            f"{items.name} looks like a matrix between {n} items; say --distances or "
+            "--similarities, or --features if it is a table of features all the same"
+        )
+
+
+# ---- features ---------------------------------------------------------------------------------
+
+
+def _features(items: Items, options: Options) -> Items:
+    items = _without_holes(items, options.missing)
+    used = _scaled(items, options)
+    _warn_of_scales(used, items)
+    return replace(items, used=used)
+
+
+def _without_holes(items: Items, policy: str) -> Items:
+    """The items without missing values, by the policy that the user chose."""
+    holes = np.isnan(items.values)
+    count = f"{holes.sum()} missing value{'s' if holes.sum() > 1 else ''}"
+    rows, columns = np.arange(len(holes)), np.arange(holes.shape[1])
+    if not holes.any():
+        return items
+    if policy == "drop-rows":
+        rows = np.flatnonzero(~holes.any(axis=1))
+        items.notes.append(f"left out for missing values: {len(holes) - len(rows)} rows")
+    elif policy == "drop-columns":
+        columns = np.flatnonzero(~holes.any(axis=0))
+        items.notes.append(f"left out for missing values: {holes.shape[1] - len(columns)} columns")
+    elif policy in ("mean", "zero"):
+        items.notes.append(f"filled in ({policy}): {count}")
+        return replace(items, values=np.where(holes, _filling(items, policy), items.values))
+    else:
+        row, column = np.argwhere(holes)[0]
+        raise ValueError(
+            f"{items.name} has {count}, the first in row {items.labels[row]!r}, column "
+            f"{items.columns[column]!r}; say --missing mean, zero, drop-rows or drop-columns"
+        )
+    if len(rows) == 0 or len(columns) == 0:
+        raise ValueError(
+            f"nothing of {items.name} is left without missing values; try --missing mean"
+        )
+    return items.keep(rows, columns)
+
+
+def _filling(items: Items, policy: str) -> FloatArray:
+    """What to put in place of missing values, for each column."""
+    known = ~np.isnan(items.values)
+    counts = known.sum(axis=0)
+    if policy == "mean" and (counts == 0).any():
+        odd = items.columns[int(counts.argmin())]
+        raise ValueError(
+            f"column {odd!r} of {items.name} has no value at all; say --ignore {_argument(odd)}"
+        )
+    sums = np.where(known, items.values, 0.0).sum(axis=0)
+    return np.asarray(sums / counts if policy == "mean" else np.zeros(len(counts)))
+
+
+def _scaled(items: Items, options: Options) -> FloatArray:
+    used = items.values
+    if options.log10:
+        if (used <= 0).any():
+            row, column = np.argwhere(used <= 0)[0]
+            raise ValueError(
+                f"--log10 needs positive numbers; {items.name} has {used[row, column]:g} in row "
+                f"{items.labels[row]!r}, column {items.columns[column]!r}"
+            )
+        used = np.log10(used)
+    if options.standardize:
+        spread = used.std(axis=0)
+        used = (used - used.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return used
+
+
+def _warn_of_scales(used: FloatArray, items: Items) -> None:
+    spread = used.std(axis=0)
+    if len(spread) > 1 and spread.max() > WIDE * np.median(spread):
+        widest = items.columns[int(spread.argmax())]
+        items.notes.append(
+            f"column {widest!r} varies far more than the others and rules the distances; "
+            "--standardize gives all columns the same say"
+        )
+
+
+# ---- matrices ---------------------------------------------------------------------------------
+
+
+def _matrix(items: Items, options: Options) -> Items:
+    n, d = items.values.shape
+    if n != d:
+        raise ValueError(
+            f"a matrix of {items.kind} has as many columns as rows; {items.name} has {n} rows and "
+            f"{d} columns of numbers (leave others out with --ignore)"
+        )
+    if options.log10 or options.standardize:
+        raise ValueError(f"--log10 and --standardize are for features, not for {items.kind}")
+    items = _named_alike(items)
+    values = np.where(np.isnan(items.values), items.values.T, items.values)
+    if np.isnan(np.diagonal(values)).all() or items.kind == "similarities":
+        np.fill_diagonal(values, 0.0)
+    items = replace(items, values=values)
+    whole = _whole(items, options)
+    items = items.keep(whole, whole)
+    _check_matrix(items)
+    return replace(items, used=items.values)
+
+
+def _check_matrix(items: Items) -> None:
+    values = items.values
+    gap = np.abs(values - values.T)
+    if gap.max() > SYMMETRY_TOLERANCE * np.abs(values).max():
+        i, j = np.unravel_index(gap.argmax(), gap.shape)
+        raise ValueError(
+            f"{items.name} is not symmetric: {items.labels[i]!r} to {items.labels[j]!r} is "
+            f"{values[i, j]:g}, but back it is {values[j, i]:g}; correct it or take the mean"
+        )
+    if items.kind == "distances":
+        wrong = (values < 0) | (np.eye(len(values), dtype=bool) & (values != 0))
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{items.name} has {values[i, j]:g} between {items.labels[i]!r} and "
+                f"{items.labels[j]!r}; distances are not negative, and 0 from an item to itself "
+                "(say --similarities if large numbers mean alike)"
+            )
+
+
+def _named_alike(items: Items) -> Items:
+    """The matrix with its columns in the order of the rows, and rows named if only columns are."""
+    n = len(items.labels)
+    counted = [str(k + 1) for k in range(n)]
+    if items.labels == counted and items.columns != [f"column {k}" for k in counted]:
+        return replace(items, labels=list(items.columns))
+    if sorted(items.columns) == sorted(items.labels):
+        return items.keep(np.arange(n), np.array([items.columns.index(x) for x in items.labels]))
+    return items
+
+
+def _whole(items: Items, options: Options) -> IntArray:
+    """The items between which nothing is missing: those with the most holes are left out."""
+    holes = np.isnan(items.values)
+    keep = np.arange(len(holes))
+    if not holes.any():
+        return keep
+    if options.missing != "drop-rows":
+        i, j = np.argwhere(holes)[0]
+        raise ValueError(
+            f"{items.name} has no value between {items.labels[i]!r} and {items.labels[j]!r}; fill "
+            "it in, or leave out items with --missing drop-rows"
+        )
+    while holes[np.ix_(keep, keep)].any():
+        counts = holes[np.ix_(keep, keep)].sum(axis=0)
+        keep = np.delete(keep, counts.argmax())
+    items.notes.append(f"left out for missing values: {len(holes) - len(keep)} items")
+    return keep

@@ -1,0 +1,184 @@
+"""Beam search over partial clusterings. A template (see `bind`) on top of `unions` and `joins`."""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import numpy as np
+
+from hctrellis.kernels.keys import mix
+from hctrellis.logs import NEVER, TIE
+
+
+@jit
+def known(total, key, place, count, joins, by_weight):
+    """Whether an equal state is among the best joins: the same clusters, or the same weight.
+
+    place : where in the ranking the total belongs.
+    """
+    if by_weight:
+        gap = TIE * max(1.0, abs(total))
+        before = place > 0 and joins.totals[joins.rank[place - 1]] - total <= gap
+        behind = place < count and total - joins.totals[joins.rank[place]] <= gap
+        return before or behind
+    for k in range(count):
+        if joins.keys[k] == key:
+            return True
+    return False
+
+
+@jit
+def place_of(total, count, joins):
+    """Where a total belongs in the ranking: behind those that are not smaller."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if joins.totals[joins.rank[middle]] >= total:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def propose(state, i, j, total, count, forests, joins, by_weight):
+    """Rank a join among the best ones; returns how many there are now."""
+    width = joins.rank.size
+    key = forests.keys[state] ^ mix(forests.codes[state, i] ^ forests.codes[state, j])
+    place = place_of(total, count, joins)
+    if known(total, key, place, count, joins, by_weight):
+        return count
+    at = joins.rank[width - 1] if count == width else count
+    count = min(count + 1, width)
+    for k in range(count - 1, place, -1):
+        joins.rank[k] = joins.rank[k - 1]
+    joins.rank[place] = at
+    joins.totals[at] = total
+    joins.keys[at] = key
+    joins.slots[at, 0] = state
+    joins.slots[at, 1] = i
+    joins.slots[at, 2] = j
+    return count
+
+
+@jit
+def best_joins(n_states, n_clusters, forests, joins, by_weight):
+    """Rank the joins of all states and keep the best `width`; returns how many there are.
+
+    Forbidden joins come last.
+    """
+    width = joins.rank.size
+    count = 0
+    for state in forests.live[:n_states]:
+        active = forests.active[state, :n_clusters]
+        for k in range(n_clusters):
+            i = active[k]
+            for j in active[k + 1 :]:
+                total = forests.totals[state] + max(forests.log_psi[state, i, j], NEVER)
+                if count < width or total > joins.totals[joins.rank[width - 1]]:
+                    count = propose(state, i, j, total, count, forests, joins, by_weight)
+    return count
+
+
+@jit
+def copy_state(source, target, n_clusters, forests, table):
+    """Copy a state with its rows of the table."""
+    n = forests.active.shape[1]
+    for k in range(n_clusters):
+        i = forests.active[source, k]
+        forests.active[target, k] = i
+        forests.codes[target, i] = forests.codes[source, i]
+        for j in range(n):
+            forests.log_psi[target, i, j] = forests.log_psi[source, i, j]
+        for link in range(forests.links.shape[1]):
+            for j in range(n):
+                forests.links[target, link, i, j] = forests.links[source, link, i, j]
+        for column in range(table.shape[1]):
+            table[target * n + i, column] = table[source * n + i, column]
+
+
+@jit
+def join_in_state(state, i, j, n_clusters, forests, table, model, splits):
+    """Join two clusters of a state; False if a new log psi is NaN or +inf."""
+    n = forests.active.shape[1]
+    base, spare = state * n, forests.active.size
+    active = without(forests.active[state, :n_clusters], j)
+    others = without(active.copy(), i)
+    join(i, j, others, base, forests.links[state], table, model)
+    forests.codes[state, i] ^= forests.codes[state, j]
+    fine = weigh_joins(i, others, base, spare, forests.links[state], table, model, splits)
+    for k in range(others.size):
+        first, second = min(i, others[k]), max(i, others[k])
+        forests.log_psi[state, first, second] = splits.log_psi[k]
+    return fine
+
+
+@jit
+def advance(level, count, forests, table, model, splits, joins):
+    """Make the states of the next level; the last use of a state changes it in place."""
+    width, n = forests.active.shape
+    uses = np.zeros(width, np.int64)
+    for at in joins.rank[:count]:
+        uses[joins.slots[at, 0]] += 1
+    free = np.flatnonzero(uses == 0)
+    n_copies = 0
+    fine = True
+    for k in range(count):
+        at = joins.rank[k]
+        source, i, j = joins.slots[at, 0], joins.slots[at, 1], joins.slots[at, 2]
+        target = source
+        if uses[source] > 1:
+            target = free[n_copies]
+            n_copies += 1
+            copy_state(source, target, n - level, forests, table)
+        uses[source] -= 1
+        if not join_in_state(target, i, j, n - level, forests, table, model, splits):
+            fine = False
+        forests.live[k] = target
+        forests.totals[target] = joins.totals[at]
+        forests.keys[target] = joins.keys[at]
+        joins.history[level, target, 0] = source
+        joins.history[level, target, 1] = i
+        joins.history[level, target, 2] = j
+    return fine
+
+
+@jit
+def trace(at, joins, children):
+    """Write down the tree that the last join at a position completes, as in `Tree`."""
+    n = children.shape[0] + 1
+    pairs = np.empty((n - 1, 2), np.int64)
+    state, pairs[n - 2, 0], pairs[n - 2, 1] = joins.slots[at]
+    for level in range(n - 3, -1, -1):
+        state, pairs[level, 0], pairs[level, 1] = joins.history[level, state]
+    nodes = np.arange(n)
+    for level in range(n - 1):
+        children[level, 0] = nodes[pairs[level, 0]]
+        children[level, 1] = nodes[pairs[level, 1]]
+        nodes[pairs[level, 0]] = n + level
+
+
+@jit
+def search(forests, table, model, splits, joins, by_weight, children):
+    """Run a beam search from the first state, the leaves; fill the best trees, the best first.
+
+    table : width * n rows for the slots of the states, and n more.
+    children : int64 (n_best, n - 1, 2)
+    Returns the number of trees found, or -1 if a log psi is NaN or +inf; joins.rank and
+    joins.totals have their log weights.
+    """
+    n = forests.active.shape[1]
+    spare = forests.active.size
+    active = forests.active[0]
+    for i in range(n - 1):
+        if not weigh_joins(i, active[i + 1 :], 0, spare, forests.links[0], table, model, splits):
+            return -1
+        for j in range(i + 1, n):
+            forests.log_psi[0, i, j] = splits.log_psi[j - i - 1]
+    count = 1
+    for level in range(n - 1):
+        count = best_joins(count, n - level, forests, joins, by_weight)
+        if level < n - 2 and not advance(level, count, forests, table, model, splits, joins):
+            return -1
+    for k in range(min(count, children.shape[0])):
+        trace(joins.rank[k], joins, children[k])
+    return count

@@ -1,0 +1,68 @@
+"""Unions of clusters, and the weights of splits given by rows of a table (see `arrays`).
+
+The first of a chain of templates (see `bind`), for potentials that state sums; `search.model` has
+the same functions for all others.
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hctrellis.kernels.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
+
+
+@jit
+def linked(link, a, b):
+    """The link to a union from those to its two parts."""
+    return combine(a, b) if CROSS and link == EXTREME else a + b
+
+
+@jit
+def unite(c, a, b, links, i, j, table, model):
+    """Put the union of rows a and b into row c; links[:, i, j] are those between the two."""
+    size = table[a, SIZE] + table[b, SIZE]
+    table[c, SIZE] = size
+    for s in range(model.kinds.size):
+        kind = model.kinds[s]
+        if kind == BY_SIZE:
+            table[c, SUMS + s] = model.by_size[s, int(size)]
+        else:
+            between = links[kind, i, j] if kind >= 0 else 0.0
+            table[c, SUMS + s] = table[a, SUMS + s] + table[b, SUMS + s] + between
+    root = size == model.by_size.shape[1] - 1
+    fill_cluster(table, c, model.root_params if root else model.params)
+
+
+@jit
+def describe_leaves(n, table, model):
+    """Fill the first n rows, leaves whose size and sums are there."""
+    for leaf in range(n):
+        fill_cluster(table, leaf, model.params)
+
+
+@jit
+def weigh(splits, table, model):
+    """Fill log psi of the listed splits and end the list; False if one of them is NaN or +inf."""
+    fine = True
+    for k in range(splits.count[0]):
+        left, right, parent = splits.rows[k, 0], splits.rows[k, 1], splits.rows[k, 2]
+        if table[parent, OWN] == -np.inf:
+            splits.log_psi[k] = -np.inf
+            continue
+        root = table[parent, SIZE] == model.by_size.shape[1] - 1
+        params = model.root_params if root else model.params
+        l, r, p = take_cluster(table, left), take_cluster(table, right), take_cluster(table, parent)
+        if LEAF_APART and table[left, SIZE] == 1:
+            x, factor = leaf_one(l, r, p, params, splits.cross[k])
+        elif LEAF_APART and table[right, SIZE] == 1:
+            x, factor = leaf_one(r, l, p, params, splits.cross[k])
+        else:
+            x, factor = pair_one(l, r, p, params, splits.cross[k])
+        log_psi = table[parent, OWN] + (x + math.log(factor) if SCALED else x)
+        splits.log_psi[k] = log_psi
+        fine = fine and log_psi < np.inf
+    splits.count[0] = 0
+    return fine

@@ -1,0 +1,134 @@
+"""Labels that fit the room they have. Lengths are in inches, sizes of text in points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hctrellis.plotting.style import INK, LABEL_SIZE, PALE, POINTS
+from hctrellis.treeformats import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READABLE, SMALLEST = 7.0, 3.0  # points below which labels are cut instead, or left out
+LEADER = 26.0  # points between the end of a leaf's branch and its label: room for a number
+PAD = 3.0  # points between a leader and its label
+CHARACTER_WIDTH = 0.075  # of a label
+LONGEST = 60  # characters of a label that a new figure has room for
+LABEL_SHARE = 0.55  # of a width or height, at most
+MOST_LABELS = 0.8  # share of the labels that are made smaller rather than cut ...
+A_LITTLE_SMALLER = 0.85  # ... unless this is enough for all
+ROUNDING = 1e-6
+
+Colors = Mapping[str, str] | Sequence[str]
+"""A colour for each label: by label, or in the order of the leaves."""
+
+
+def label_colors(labels: Sequence[str], colors: Colors | None) -> list[str]:
+    """The colour of each label."""
+    if colors is None:
+        return [INK] * len(labels)
+    if isinstance(colors, Mapping):
+        return [colors.get(label, INK) for label in labels]
+    if len(colors) != len(labels):
+        raise ValueError(f"there are {len(colors)} colors for {len(labels)} leaves")
+    return list(colors)
+
+
+def literal(text: str) -> str:
+    """Text as it is: matplotlib takes what stands between dollar signs for mathematics."""
+    return text.replace("$", r"\$")
+
+
+def text_width(text: str, size: float) -> float:
+    """The width of text of a size in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size)
+    width = text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
+    return float(width) / POINTS
+
+
+def shorten(text: str, size: float, room: float) -> str:
+    """Text that is not wider than `room`: its start and end, with an ellipsis between."""
+    width = text_width(text, size)
+    if width <= room * (1 + ROUNDING):
+        return text
+    kept = min(len(text) - 1, int(len(text) * room / width) + 1)
+    for most in range(kept, 0, -1):
+        head = most - most // 3
+        cut = f"{text[:head]}…{text[len(text) - most // 3 :]}"
+        if text_width(cut, size) <= room:
+            return cut
+    return "…"
+
+
+def fit_labels(labels: Sequence[str], size: float, room: float) -> tuple[list[str], float]:
+    """Labels as text and their size: smaller so that most fit, and cut if any is still too wide."""
+    texts = [printable(label) for label in labels]
+    widths = sorted(text_width(text, size) for text in texts)
+    width = widths[int(MOST_LABELS * len(widths))]
+    if widths[-1] * A_LITTLE_SMALLER <= room:
+        width = widths[-1]
+    if width > room:
+        size = max(min(size, READABLE), size * room / width)
+    return [literal(shorten(text, size, room)) for text in texts], size
+
+
+def name_rows(
+    ax: Axes,
+    rows: Sequence[float],
+    labels: Sequence[str],
+    colors: Sequence[str],
+    *,
+    height: float,
+    room: float,
+    leader: float = LEADER,
+) -> float:
+    """Write labels right of the axes, with the tick marks as lines that lead to them.
+
+    Parameters
+    ----------
+    height : float
+        Of a row. Labels too small to read are left out.
+    room : float
+        For the labels and the lines that lead to them.
+    leader : float
+        Length of these lines, in points.
+
+    Returns
+    -------
+    float
+        The width that was taken.
+    """
+    ax.yaxis.tick_right()
+    size = label_size(height)
+    if size < SMALLEST:
+        ax.set_yticks([])
+        return 0.0
+    beside = (leader + PAD) / POINTS
+    texts, size = fit_labels(labels, size, room - beside)
+    ax.set_yticks(rows, texts)
+    ax.tick_params(
+        axis="y", length=leader, width=0.6, color=PALE, pad=PAD, labelsize=size, labelright=True
+    )
+    for text, color in zip(ax.get_yticklabels(), colors, strict=True):
+        text.set_color(color)
+    return beside + max(text_width(text, size) for text in texts)
+
+
+def label_room(labels: Sequence[str], room: float) -> float:
+    """The width that labels take at most, written as large as they may be."""
+    return min(room, max((text_width(printable(label), LABEL_SIZE) for label in labels), default=0))
+
+
+def label_size(row: float) -> float:
+    """The size, in points, of labels in rows of a height."""
+    return min(LABEL_SIZE, 0.85 * POINTS * row)
+
+
+def label_space(labels: Sequence[str], longest: int = LONGEST) -> float:
+    """The width that labels take in a new figure."""
+    return CHARACTER_WIDTH * min(longest, max(map(len, labels)))

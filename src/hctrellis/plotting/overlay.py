@@ -1,0 +1,179 @@
+"""Sampled trees on top of each other, translucent: what they share is dark.
+
+After R. R. Bouckaert, DensiTree: making sense of sets of phylogenetic trees, Bioinformatics 26,
+2010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hctrellis.plotting.axes import legend_above, new_axes
+from hctrellis.plotting.dendrogram import figure_size, leaf_rows, name_leaves, set_axes
+from hctrellis.plotting.heights import linkage_of
+from hctrellis.plotting.labels import Colors, label_colors
+from hctrellis.plotting.style import BLUE, INK, require_matplotlib
+from hctrellis.posterior import Posterior
+from hctrellis.sample import TreeSample
+from hctrellis.tree import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hctrellis.clusters import BoolArray
+    from hctrellis.potentials.linkage import Linkage
+    from hctrellis.sample import Seed
+    from hctrellis.tree import FloatArray
+
+FAINTEST_LINE = 0.015  # opacity: less is not seen
+
+
+def plot_samples(
+    trees: Posterior | TreeSample,
+    n: int = 1000,
+    ax: Axes | None = None,
+    *,
+    tree: Tree | None = None,
+    colors: Colors | None = None,
+    rng: Seed = None,
+) -> Axes:
+    """Draw sampled trees on top of each other, in one order of the leaves.
+
+    A line joins a cluster to its parent, and is as opaque as it is frequent among the trees. A
+    cluster stands at the mean of the rows of its leaves and at the height of its merge if the model
+    has such heights (`Linkage`; raised where a child is higher), else at its number of leaves. The
+    blue tree is the one that gives the order.
+
+    Parameters
+    ----------
+    trees : Posterior or TreeSample
+    n : int
+        Number of trees to sample from a posterior; of a sample, all are drawn.
+    ax : matplotlib Axes, optional
+        Where to draw: by default in a new figure.
+    tree : Tree, optional
+        The tree in whose order the leaves stand (see `plot_dendrogram`): by default the MAP tree,
+        or of a sample the one with the largest weight.
+    colors : mapping or sequence of str, optional
+        A colour for each label: by label, or in the order of the leaves.
+    rng : None, int or numpy Generator
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import hctrellis as hct
+    >>> post = hct.infer(hct.Linkage([[0.0], [1.0], [3.0], [7.0]], labels="abcd"))
+    >>> ax = plot_samples(post, n=100, rng=1)
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['a', 'b', 'c', 'd']
+    """
+    require_matplotlib()
+    sample = _as_sample(trees, n, rng)
+    potential = sample.potential
+    guide, name = _guide(trees, sample) if tree is None else (tree, "the given tree")
+    ax = new_axes(*figure_size(guide)) if ax is None else ax
+    rows = leaf_rows(guide, potential.labels)
+    model = linkage_of(potential)
+    distinct, counts = sample.counts()
+    lines = _lines([*distinct], rows, model)
+    _draw(ax, *_merge(lines, counts / len(sample)))
+    _draw_guide(ax, _lines([potential.align(guide)], rows, model)[0])
+    set_axes(ax, guide.n_leaves, float(lines[..., 0].max(initial=0.0)), model is not None)
+    legend_above(ax, {f"{len(sample)} sampled trees": {"color": INK}, name: {"color": BLUE}})
+    labels = potential.labels
+    name_leaves(ax, rows.tolist(), labels, label_colors(labels, colors))
+    return ax
+
+
+def _as_sample(trees: object, n: int, rng: Seed) -> TreeSample:
+    sample = trees.sample(n, rng) if isinstance(trees, Posterior) else trees
+    if not isinstance(sample, TreeSample):
+        raise TypeError(f"expected a Posterior or a TreeSample, got {type(trees).__name__}")
+    if len(sample) == 0:
+        raise ValueError("there are no trees to draw; sample at least one")
+    return sample
+
+
+def _guide(trees: Posterior | TreeSample, sample: TreeSample) -> tuple[Tree, str]:
+    """The tree that gives the order, and what it is."""
+    if isinstance(trees, Posterior):
+        return trees.map_tree, "most probable tree"
+    return sample[int(sample.log_weights.argmax())], "sampled tree of largest weight"
+
+
+def _lines(trees: Sequence[Tree], rows: FloatArray, model: Linkage | None) -> FloatArray:
+    """The lines from each node to its parent, shape (trees, 2n - 2, 2, 2)."""
+    n = len(rows)
+    lines = np.empty((len(trees), 2 * n - 2, 2, 2))
+    parents = np.repeat(np.arange(n, 2 * n - 1), 2)
+    for tree, heights, own in zip(trees, _heights(trees, model), lines, strict=True):
+        points = _points(tree, rows, heights)
+        own[:, 0] = points[tree.children.ravel()]
+        own[:, 1] = points[parents]
+    return lines
+
+
+def _heights(trees: Sequence[Tree], model: Linkage | None) -> Iterator[list[float]]:
+    """The heights of the splits of each tree."""
+    if model is None:
+        for tree in trees:
+            yield (tree.sizes[tree.n_leaves :] - 1.0).tolist()
+        return
+    splits = [tree.splits() for tree in trees]
+    distinct = sorted(set(chain.from_iterable(splits)))
+    parents, lefts, rights = (
+        _members([split[side] for split in distinct], model.n_leaves) for side in range(3)
+    )
+    heights = -model.split_log_weights(lefts, rights, parents)
+    height_of = dict(zip(distinct, heights.tolist(), strict=True))
+    for own in splits:
+        yield [height_of[split] for split in own]
+
+
+def _members(masks: Sequence[int], n_leaves: int) -> BoolArray:
+    """Row k, column i: whether leaf i is in cluster k."""
+    bits = [mask >> leaf & 1 for mask in masks for leaf in range(n_leaves)]
+    return np.array(bits, bool).reshape(len(masks), n_leaves)
+
+
+def _points(tree: Tree, rows: FloatArray, heights: list[float]) -> FloatArray:
+    """Where the nodes stand: a cluster at the mean of its rows, no lower than its children."""
+    sizes = tree.sizes.tolist()
+    x, y = [0.0] * tree.n_leaves, rows.tolist()
+    for (left, right), height in zip(tree.children.tolist(), heights, strict=True):
+        x.append(max(height, x[left], x[right]))
+        total = sizes[left] * y[left] + sizes[right] * y[right]
+        y.append(total / (sizes[left] + sizes[right]))
+    return np.array([x, y]).T
+
+
+def _merge(lines: FloatArray, frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The distinct lines, the least frequent first, and how frequent each is."""
+    flat = lines.reshape(-1, 4).round(9)
+    distinct, inverse = np.unique(flat, axis=0, return_inverse=True)
+    sums = np.bincount(inverse.ravel(), np.repeat(frequencies, lines.shape[1]), len(distinct))
+    order = np.argsort(sums, kind="stable")
+    return distinct[order].reshape(-1, 2, 2), np.asarray(sums[order], float)
+
+
+def _draw(ax: Axes, lines: FloatArray, frequencies: FloatArray) -> None:
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba_array
+
+    colors = to_rgba_array([INK] * len(lines), np.clip(frequencies, FAINTEST_LINE, 1.0))
+    ax.add_collection(LineCollection([*lines], colors=colors, linewidths=1.3, capstyle="butt"))
+
+
+def _draw_guide(ax: Axes, lines: FloatArray) -> None:
+    from matplotlib.collections import LineCollection
+
+    ax.add_collection(LineCollection([*lines], colors=BLUE, linewidths=0.8, capstyle="butt"))

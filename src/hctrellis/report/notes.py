@@ -1,0 +1,136 @@
+"""What the probabilities of a report mean, and how they move with beta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hctrellis.plotting.style import BLUE
+from hctrellis.posterior import Posterior
+from hctrellis.potentials.base import Potential
+from hctrellis.report.findings import Findings
+from hctrellis.report.page import Curve, Note
+from hctrellis.report.words import members
+
+if TYPE_CHECKING:
+    from hctrellis.beta import BetaChoice, SensitivityRow
+    from hctrellis.bootstrap import BootstrapSupport
+    from hctrellis.potentials.clades import CladeDistribution
+
+COMPARED = 10  # clusters whose probability is compared between values of beta
+RATIO = (
+    "The probability of a cluster is the weight of all trees that contain it divided by the weight "
+    "of all trees: it says how clearly these numbers, with this model and this beta, single the "
+    "cluster out, not how often it would come back in new experiments."
+)
+
+
+def meaning(post: Posterior) -> Note:
+    """How a tree is weighed, and what a probability is."""
+    from hctrellis.potentials.clades import CladeDistribution
+
+    if isinstance(post.potential, CladeDistribution):
+        return Note([_of_clades(post.potential)])
+    return Note([f"{_weight(post.potential)} {RATIO}"])
+
+
+def _weight(potential: Potential) -> str:
+    from hctrellis.potentials.correlation import CorrelationClustering
+    from hctrellis.potentials.dasgupta import Dasgupta
+    from hctrellis.potentials.linkage import Linkage
+
+    if isinstance(potential, Linkage):
+        return "Every tree is weighed by exp(-beta × the sum of its merge heights)."
+    if isinstance(potential, Dasgupta):
+        return "Every tree is weighed by exp(-beta × Dasgupta's cost of the tree)."
+    if isinstance(potential, CorrelationClustering):
+        return (
+            "Every tree is weighed by exp(-beta × the negative affinity that its clusters hold "
+            "together, plus the positive affinity that it cuts)."
+        )
+    return "Every tree is weighed by the product of the weights of its splits."
+
+
+def _of_clades(potential: CladeDistribution) -> str:
+    return (
+        "The trees that were read are taken as draws from some distribution, which is estimated "
+        "split by split (the conditional clade distribution): where a cluster comes apart depends "
+        "on the cluster alone. The probabilities are as good as the "
+        f"{potential.n_observed:,} trees are: whether they were enough, and drawn well, cannot be "
+        "seen from them here. There is no beta."
+    )
+
+
+def chosen(choice: BetaChoice) -> list[Note]:
+    """How beta was chosen, and what was tried."""
+    found = [Note([choice.sentence], curve=_tried(choice))]
+    if choice.calibration:
+        found.append(
+            Note(
+                [
+                    "Each point is a group of clusters: how probable they are on average, and how "
+                    f"often they come back in the best trees of {choice.n_resamples} tables whose "
+                    "columns were drawn anew."
+                ],
+                heading="Probabilities against the bootstrap",
+                curve=_calibration(choice),
+            )
+        )
+    return found
+
+
+def _tried(choice: BetaChoice) -> Curve | None:
+    betas, scores = choice.curve.betas.tolist(), choice.curve.scores.tolist()
+    kept = [(b, s) for b, s in zip(betas, scores, strict=True) if math.isfinite(s)]
+    if len(kept) < 2:
+        return None
+    score = "heat capacity" if choice.rule == "heat capacity" else "log score of a cluster tree"
+    x, y = zip(*kept, strict=True)
+    return Curve("beta", score, [("tried", BLUE, x, y)], mark=choice.beta, log=True)
+
+
+def _calibration(choice: BetaChoice) -> Curve:
+    bins = [each for each in choice.calibration if each.n_clusters > 0]
+    x, y = [each.probability for each in bins], [each.frequency for each in bins]
+    lines = [("clusters", BLUE, x, y)]
+    return Curve("posterior probability", "bootstrap frequency", lines, diagonal=True)
+
+
+def moves(findings: Findings, rows: Sequence[SensitivityRow]) -> Note:
+    """How the probabilities of clusters move with beta."""
+    labels = findings.labels
+    masks = {
+        names: sum(1 << i for i, label in enumerate(labels) if label in names)
+        for names in rows[0].probabilities
+    }
+    shown = sorted(masks, key=lambda names: -rows[len(rows) // 2].probabilities[names])
+    asked = {found.mask for found in findings.watched}
+    shown = sorted(shown, key=lambda names: masks[names] not in asked)[:COMPARED]
+    text = "A larger beta trusts small differences more, and all answers sound surer."
+    if not findings.post.is_exact:
+        text += " At every beta the trees are the same, those that were found for the one above."
+    return Note(
+        [text],
+        heading="How the answers move with beta",
+        columns=["cluster", *(f"beta = {row.beta:.3g}" for row in rows)],
+        rows=[
+            [members(masks[names], labels, 4), *(row.probabilities[names] for row in rows)]
+            for names in shown
+        ],
+    )
+
+
+def resampled(bootstrap: BootstrapSupport) -> Note:
+    """What the values of the bootstrap say."""
+    return Note(
+        [
+            f"BP is how often a cluster comes back among {bootstrap.n_resamples.max():,} trees of "
+            "SciPy's linkage (one greedy tree each) when the columns of the table are drawn anew; "
+            "AU corrects its bias, by drawing more and fewer columns (the multiscale bootstrap of "
+            "pvclust). They answer another question than the posterior: would this cluster come "
+            "back with other columns, not, how clearly do these columns single it out. Both are "
+            "given for the clusters of the most probable tree."
+        ],
+        heading="AU and BP",
+    )

@@ -1,0 +1,527 @@
+"""``hctrellis infer``: what files it reads, what it answers, what it writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import is_valid_linkage
+
+import hctrellis as hct
+from hctrellis.cli import main
+from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
+from hctrellis.cli.tables import Items, Options, as_items
+from hctrellis.treeformats import parse_newick_support, read_newicks, read_nexus
+
+ANIMALS = "name,x,y\nape,1,2\nbat,2,2\ncat,8,9\ndog,9,9\neel,30,1\n"
+LABELS = ["ape", "bat", "cat", "dog", "eel"]
+POINTS = np.array([[1, 2], [2, 2], [8, 9], [9, 9], [30, 1.0]])
+DISTANCES = np.abs(np.subtract.outer([0.0, 1, 4, 9], [0.0, 1, 4, 9]))
+TREES = "((a,b),(c,d));\n((a,b),(c,d));\n(((a,b),c),d);\n((a,c),(b,d));\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content: str | bytes, name: str = "table.csv") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def read(path: Path, **options) -> Items:
+    cells = read_source(path)
+    assert isinstance(cells, Cells)
+    return as_items(cells, Options(**options))
+
+
+def matrix_text(values, labels="abcd", corner="") -> str:
+    rows = [
+        ",".join([label, *("" if np.isnan(x) else repr(float(x)) for x in row)])
+        for label, row in zip(labels, values, strict=True)
+    ]
+    return "\n".join([",".join([corner, *labels]), *rows]) + "\n"
+
+
+def only_line(text: str) -> str:
+    (line,) = text.splitlines()
+    return line
+
+
+# ---- tables -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ANIMALS,
+        ANIMALS.replace("\n", "\r\n"),
+        "\ufeff" + ANIMALS,
+        ANIMALS.replace(",", "\t"),
+        ANIMALS.replace(",", ";"),
+        ANIMALS.replace(",", " , "),
+        ANIMALS.replace(",", "  "),
+        ANIMALS.replace("\n", ",\n"),
+        ANIMALS.replace("\n", "\n\n"),
+        ANIMALS.removeprefix("name,x,y\n"),
+        ANIMALS.replace("ape", '"ape"'),
+        ANIMALS.replace("name,", ","),
+    ],
+)
+def test_ways_to_write_a_table(text, write):
+    items = read(write(text))
+    assert items.labels == LABELS
+    np.testing.assert_array_equal(items.values, POINTS)
+    assert items.kind == "features"
+
+
+def test_utf16(write):
+    assert read(write(ANIMALS.encode("utf-16"))).labels == LABELS
+
+
+def test_labels_are_kept_as_they_are(write):
+    items = read(write('who,x\n"Smith, ""Joe""",1\n"it\'s <b>",2\n"two\nlines",3\n'))
+    assert items.labels == ['Smith, "Joe"', "it's <b>", "two\\nlines"]
+
+
+def test_decimal_comma(write):
+    items = read(write("a;1,5;2\nb;-2,5;3\nc;4;5,5\n"), decimal_comma=True)
+    assert items.values.tolist() == [[1.5, 2.0], [-2.5, 3.0], [4.0, 5.5]]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("x,y\n1,2\n3,4\n5,6\n", ["1", "2", "3"]),  # no labels: rows are counted
+        ("1,2\n3,4\n5,6\n", ["1", "2", "3"]),
+        ("id,x\n0,5\n1,6\n2,9\n", ["0", "1", "2"]),  # a column that counts the rows
+        (",x\n7,5\n9,6\n2,9\n", ["7", "9", "2"]),  # row names of pandas
+    ],
+)
+def test_labels_that_are_not_given(text, labels, write):
+    assert read(write(text)).labels == labels
+
+
+def test_columns_by_name_and_number(write):
+    path = write("kind,x,who,y\np,1,a,2\nq,2,b,3\np,4,c,4\n")
+    items = read(path, labels="who", color="kind")
+    assert items.labels == ["a", "b", "c"]
+    assert items.groups == ["p", "q", "p"]
+    assert items.columns == ["x", "y"]
+    items = read(path, labels="3", ignore=("1", "y"))
+    assert items.columns == ["x"]
+    assert items.groups == []
+
+
+def test_a_header_of_numbers(write):
+    text = "species,1990,1991\na,1,2\nb,2,4\nc,5,6\n"
+    assert read(write(text)).labels == ["species", "a", "b", "c"]
+    assert read(write(text), header=True).labels == ["a", "b", "c"]
+
+
+def test_parquet(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "table.parquet"
+    frame = pd.DataFrame(POINTS, index=LABELS, columns=["x", "y"])
+    frame.to_parquet(path)
+    assert read(path).labels == LABELS
+    np.testing.assert_array_equal(read(path).values, POINTS)
+    frame.iloc[1, 0] = np.nan
+    frame.to_parquet(path)
+    with pytest.raises(ValueError, match="1 missing value, the first in row 'bat', column 'x'"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("policy", "labels", "values"),
+    [
+        ("mean", ["a", "b", "c"], [[1, 2], [2, 3], [3, 4]]),
+        ("zero", ["a", "b", "c"], [[1, 2], [0, 3], [3, 4]]),
+        ("drop-rows", ["a", "c"], [[1, 2], [3, 4]]),
+        ("drop-columns", ["a", "b", "c"], [[2], [3], [4]]),
+    ],
+)
+@pytest.mark.parametrize("hole", ["", "NA", "nan", "?"])
+def test_missing_values(policy, labels, values, hole, write):
+    items = read(write(f"name,x,y\na,1,2\nb,{hole},3\nc,3,4\n"), missing=policy)
+    assert items.labels == labels
+    assert items.values.tolist() == values
+    assert len(items.notes) == 1
+
+
+def test_scales(write):
+    items = read(write("a,1,10\nb,10,1000\nc,100,10\n"), log10=True)
+    np.testing.assert_allclose(items.used, [[0, 1], [1, 3], [2, 1]])
+    np.testing.assert_allclose(items.values[0], [1, 10])
+    items = read(write("a,1,5\nb,2,5\nc,3,5\n"), standardize=True)
+    np.testing.assert_allclose(items.used.std(axis=0), [1, 0])
+    np.testing.assert_allclose(items.used.mean(axis=0), 0, atol=1e-12)
+
+
+def test_a_column_that_rules_is_noted(write):
+    text = "a,1,1,10000\nb,2,1,50000\nc,3,2,90000\n"
+    assert "column 'column 4' varies far more" in read(write(text)).notes[0]
+    assert read(write(text), standardize=True).notes == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "table.csv is empty"),
+        (" \n\r\n", "table.csv is empty"),
+        ("a,b,c\n", "names of columns but no rows"),
+        ("name,x\na,1\n", "only one item"),
+        ("name\na\nb\nc\n", "no column of numbers left"),
+        ("name,x,y\na,1,2\nb,1\n", "line 3 of table.csv has 2 cells where the first line has 3"),
+        ('name,x\n"a,1\nb,2\n', "check its quotes"),
+        ("name,x\na,1\nb,inf\nc,2\n", "'inf' in row 2, which is not finite"),
+        ("name,x\na,1\nb,1e999\nc,2\n", "'1e999' in row 2, which is not finite"),
+        ("name,x\na,1\nb,two\nc,3\n", "'two' in row 2, which is not a number.*--ignore x"),
+        ("name;x\na;1,5\nb;2\nc;3\n", "decimal comma, as in '1,5'; say --decimal-comma"),
+        ("name,x,kind\na,1,p\nb,2,q\nc,3,p\n", "--color kind.*--ignore kind"),
+        ("name,x,my kind\na,1,p\nb,2,q\nc,3,p\n", '--ignore "my kind"'),
+        ("name,x\na,1\na,2\nb,3\n", "'a' 2 times.*--labels.*--color name"),
+        ("name,x\na,1\n,2\nb,3\n", "row 2 of table.csv has no label"),
+        ("name,x,y\na,1,\nb,2,\nc,,3\n", "3 missing values.*--missing"),
+        (matrix_text(DISTANCES), "looks like a matrix between 4 items; say --distances"),
+        (b"PK\x03\x04rest", "Excel workbook"),
+        (b"\x1f\x8brest", "compressed"),
+        (b"\x93NUMPY", "NumPy array"),
+        ("näme,x\na,1\n".encode("latin-1"), "not text in UTF-8"),
+        (bytes(range(200)), "not text in UTF-8"),
+        ("\n".join(f"{k}x,{k}" for k in range(MAX_ROWS + 5)), "more than 1,000 rows.*scipy"),
+    ],
+)
+def test_tables_that_cannot_be_read(content, message, write):
+    with pytest.raises(ValueError, match=message):
+        read(write(content))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labels": "who"}, "no column 'who'; it has 'name', 'x', 'y'"),
+        ({"ignore": ("9",)}, "no column '9'"),
+        ({"kind": "distances"}, "as many columns as rows; table.csv has 5 rows and 2 columns"),
+        ({"ignore": ("x", "y")}, "no column of numbers left"),
+    ],
+)
+def test_wrong_options(options, message, write):
+    with pytest.raises(ValueError, match=message):
+        read(write(ANIMALS), **options)
+
+
+def test_missing_values_that_cannot_be_filled(write):
+    with pytest.raises(ValueError, match=r"column 'x' of table\.csv has no value at all"):
+        read(write("name,x,y\na,,1\nb,,2\nc,,3\n"), missing="mean")
+    with pytest.raises(ValueError, match=r"nothing of table\.csv is left"):
+        read(write("name,x\na,\nb,\nc,\n"), missing="drop-rows")
+    with pytest.raises(ValueError, match=r"--log10 needs positive numbers.*row 'b', column 'x'"):
+        read(write("name,x\na,1\nb,0\nc,3\n"), log10=True)
+
+
+# ---- matrices ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["distances", "similarities"])
+@pytest.mark.parametrize("corner", ["", "name"])
+def test_matrix(kind, corner, write):
+    items = read(write(matrix_text(DISTANCES, corner=corner)), kind=kind)
+    assert items.labels == list("abcd")
+    np.testing.assert_array_equal(items.used, DISTANCES)
+
+
+def test_matrix_without_names(write):
+    text = "\n".join(" ".join(map(str, row)) for row in DISTANCES)
+    items = read(write(text, "d.txt"), kind="distances")
+    assert items.labels == ["1", "2", "3", "4"]
+    named = "a,b,c,d\n" + text.replace(" ", ",")
+    assert read(write(named), kind="distances").labels == list("abcd")
+
+
+def test_half_a_matrix(write):
+    half = np.where(np.tril(np.ones((4, 4), bool), -1), DISTANCES, np.nan)
+    for values in (half, half.T):
+        items = read(write(matrix_text(values)), kind="distances")
+        np.testing.assert_array_equal(items.used, DISTANCES)
+
+
+def test_columns_in_another_order(write):
+    order = [2, 0, 3, 1]
+    lines = matrix_text(DISTANCES[:, order]).splitlines()
+    lines[0] = "," + ",".join("abcd"[k] for k in order)
+    items = read(write("\n".join(lines)), kind="distances")
+    np.testing.assert_array_equal(items.used, DISTANCES)
+
+
+def test_holes_in_a_matrix(write):
+    holes = DISTANCES.copy()
+    holes[1, 3] = holes[3, 1] = np.nan
+    path = write(matrix_text(holes))
+    with pytest.raises(ValueError, match=r"no value between 'b' and 'd'.*--missing drop-rows"):
+        read(path, kind="distances")
+    items = read(path, kind="distances", missing="drop-rows")
+    assert items.labels == ["a", "c", "d"]
+    np.testing.assert_array_equal(items.used, DISTANCES[np.ix_([0, 2, 3], [0, 2, 3])])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ((1, 3, 99.0), "not symmetric: 'b' to 'd' is 99, but back it is 8"),
+        ((2, 2, 1.0), "1 between 'c' and 'c'.*--similarities"),
+    ],
+)
+def test_wrong_distances(change, message, write):
+    i, j, value = change
+    values = DISTANCES.copy()
+    values[i, j] = value
+    with pytest.raises(ValueError, match=message):
+        read(write(matrix_text(values)), kind="distances")
+    with pytest.raises(ValueError, match="-1 between 'a' and 'b'; distances are not negative"):
+        read(write(matrix_text(-DISTANCES)), kind="distances")
+
+
+# ---- trees ------------------------------------------------------------------------------------
+
+
+def test_files_of_trees(write):
+    nexus = "#NEXUS\nbegin trees;\ntree x = ((a,b),c);\nend;\n"
+    for name in ("t.nwk", "t.txt"):
+        assert len(read_source(write(TREES, name))) == 4
+    for name in ("t.nex", "t.txt"):
+        assert read_source(write(nexus, name)) == [hct.Tree.from_newick("((a,b),c);")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(a,b,c);", "t.nwk: .* 3 children"),
+        ("((a,b);", "t.nwk: "),
+        ("#NEXUS\nbegin trees;\nend;\n", "t.nwk has no trees"),
+    ],
+)
+def test_wrong_trees(text, message, write):
+    with pytest.raises(ValueError, match=message):
+        read_source(write(text, "t.nwk"))
+
+
+# ---- the command ------------------------------------------------------------------------------
+
+
+def run(capsys, *arguments) -> str:
+    """What is printed, when all is well."""
+    code = main(["infer", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
+
+
+def complaint(capsys, *arguments) -> str:
+    code = main(["infer", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert code in (1, 2)
+    assert captured.out == ""
+    return only_line(captured.err)
+
+
+def test_answers(write, capsys):
+    out = run(capsys, write(ANIMALS), "--beta", "0.5", "--cluster", "bat, cat")
+    post = hct.infer(hct.Linkage(POINTS, beta=0.5, labels=LABELS))
+    assert post.map_tree.to_text(
+        lambda mask: "" if mask == 31 else f"{post.cluster_probability(mask):.3f}"
+    ) in out.replace(" \n", "\n")
+    assert "All 105 binary trees over the 5 items" in out
+    assert f"log Z = {post.log_partition:.4f}" in out
+    assert "beta = 0.5, as given" in out
+    asked = out[out.index("Clusters asked about") :]
+    assert f"{post.cluster_probability(['bat', 'cat']):.3f}" in asked
+    trusted = out[out.index("Clusters to trust") :]
+    for row in post.cluster_probabilities(0.5):
+        assert f"{row.probability:.3f}" in trusted
+
+
+def test_beta_is_chosen_and_explained(write, capsys):
+    out = run(capsys, write(ANIMALS))
+    assert "is where the heat capacity peaks" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model"),
+    [
+        (["-p", "ward"], hct.Linkage(POINTS, "ward")),
+        (["--metric", "cityblock"], hct.Linkage(POINTS, metric="cityblock")),
+        (["--log10"], hct.Linkage(np.log10(POINTS))),
+        (["--ignore", "y"], hct.Linkage(POINTS[:, :1])),
+    ],
+)
+def test_models_of_tables(arguments, model, write, capsys):
+    out = run(capsys, write(ANIMALS), "--beta", "1", *arguments)
+    assert f"log Z = {hct.infer(model).log_partition:.4f}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model"),
+    [
+        (["--distances"], hct.Linkage(DISTANCES, metric="precomputed")),
+        (["--similarities"], hct.Dasgupta(DISTANCES)),
+        (["--similarities", "-p", "correlation"], hct.CorrelationClustering(DISTANCES - 3)),
+        (["--features"], hct.Linkage(DISTANCES[:, ::-1])),
+    ],
+)
+def test_models_of_matrices(arguments, model, write, capsys):
+    values = DISTANCES - 3 if "correlation" in arguments else DISTANCES
+    out = run(capsys, write(matrix_text(values)), "--beta", "1", *arguments)
+    assert f"log Z = {hct.infer(model).log_partition:.4f}" in out
+
+
+def test_trees_are_data_too(write, capsys):
+    out = run(capsys, write(TREES, "t.nwk"), "--cluster", "a,b")
+    assert "Trees read: 4" in out
+    assert "0.750" in out
+    assert "log Z = 0.0000" in out
+
+
+def test_files(write, tmp_path, capsys):
+    pytest.importorskip("plotly")
+    names = ["r.html", "t.nwk", "z.csv", "s.nwk", "a.json"]
+    report, newick, linkage, samples, numbers = (tmp_path / name for name in names)
+    out = run(
+        capsys,
+        write(ANIMALS.replace("name", "wer")),
+        *("--beta", "0.5", "--seed", "7", "--n-samples", "20", "--cluster", "ape,eel"),
+        *("--report", report, "--newick", newick, "--linkage", linkage),
+        *("--samples", samples, "--json", numbers),
+    )
+    for path in (report, newick, linkage, samples, numbers):
+        assert str(path) in out
+    post = hct.infer(hct.Linkage(POINTS, beta=0.5, labels=LABELS))
+    text = newick.read_text(encoding="utf-8")
+    assert hct.Tree.from_newick(text) == post.map_tree
+    for names_, value in parse_newick_support(text).items():
+        assert value == pytest.approx(post.cluster_probability(names_), abs=1e-4)
+    matrix = np.loadtxt(linkage, delimiter=",", skiprows=1)
+    assert is_valid_linkage(matrix)
+    assert hct.Tree.from_linkage(matrix, LABELS) == post.map_tree
+    assert list(read_newicks(samples.read_text())) == list(post.sample(20, rng=7))
+    found = json.loads(numbers.read_text(encoding="utf-8"))
+    assert found["log_partition"] == post.log_partition
+    assert found["n_trees"] == 105
+    assert found["is_exact"] is True
+    assert found["asked"][0]["probability"] == post.cluster_probability(["ape", "eel"])
+    assert len(found["clusters"]) == len(post.cluster_probabilities())
+    assert len(found["sensitivity"]) == 3
+    assert "table: how sure is the tree?" in report.read_text(encoding="utf-8")
+
+
+def test_other_formats(write, tmp_path, capsys):
+    table = write(ANIMALS)
+    run(capsys, table, "--beta", "1", "--linkage", tmp_path / "z.npy", "-q")
+    assert is_valid_linkage(np.load(tmp_path / "z.npy"))
+    run(capsys, table, "--beta", "1", "--samples", tmp_path / "s.nex", "--n-samples", "3")
+    assert len(read_nexus((tmp_path / "s.nex").read_text())) == 3
+
+
+def test_files_are_replaced(write, tmp_path, capsys):
+    newick = tmp_path / "t.nwk"
+    newick.write_text("old")
+    run(capsys, write(ANIMALS), "--beta", "1", "--newick", newick)
+    assert newick.read_text().startswith("(")
+
+
+def test_quiet(write, tmp_path, capsys):
+    assert run(capsys, write(ANIMALS), "--beta", "1", "-q", "--json", tmp_path / "a.json") == ""
+    assert (tmp_path / "a.json").exists()
+
+
+def test_bootstrap(write, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 12)) + np.array([[0], [0], [3], [3], [9]])
+    text = "\n".join(
+        ",".join([label, *map(str, row)]) for label, row in zip(LABELS, rows, strict=True)
+    )
+    path = tmp_path / "a.json"
+    out = run(capsys, write(text), "--bootstrap", "20", "--json", path)
+    assert "agree best with how often" in out
+    found = json.loads(path.read_text())
+    assert found["beta_choice"]["rule"] == "bootstrap"
+    assert {frozenset(row["members"]) for row in found["bootstrap"]} >= {frozenset(("cat", "dog"))}
+
+
+def test_notes_go_to_standard_error(write, capsys):
+    assert main(["infer", str(write("id,x\n1,5\n2,6\n3,9\n")), "--beta", "1"]) == 0
+    captured = capsys.readouterr()
+    assert "note: the first column (id) numbers the rows" in captured.err
+    assert "note:" not in captured.out
+
+
+def test_more_items_than_all_trees_allow(write, tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(30, 3)) + 6 * rng.integers(0, 4, size=(30, 1))
+    text = "\n".join(f"p{k}," + ",".join(map(str, row)) for k, row in enumerate(rows))
+    path = tmp_path / "a.json"
+    out = run(capsys, write(text), "--beta", "3", "--time-limit", "2", "--json", path)
+    assert "30 items are too many to weigh every tree" in out
+    assert "log Z >= " in out
+    found = json.loads(path.read_text())
+    assert found["is_exact"] is False
+    assert math.isfinite(found["log_partition"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no file nothing.csv"),
+        (["--beta", "x"], "beta is a positive number, or auto; got 'x'"),
+        (["--beta", "0"], "positive number"),
+        (["--beta", "-1"], "positive number"),
+        (["--metric", "furlong"], "there is no metric 'furlong'"),
+        (["--potential", "magic"], "magic"),
+        (["--missing", "maybe"], "maybe"),
+        (["--distances", "--similarities"], "exclude each other"),
+        (["--bootstrap", "1"], "--bootstrap"),
+        (["--report", "nowhere/r.html"], "there is no folder nowhere"),
+        (["--newick", "."], "is a folder"),
+        (["--newick", "x", "--json", "x"], "same name"),
+    ],
+)
+def test_wrong_commands(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert message in complaint(capsys, "nothing.csv", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        (ANIMALS, ["--cluster", "ape,ant"], "there is no item 'ant'"),
+        (ANIMALS, ["--cluster", ""], "there is no item ''"),
+        (ANIMALS, ["-p", "dasgupta"], "needs a matrix of --similarities"),
+        (matrix_text(DISTANCES), ["--similarities", "-p", "ward"], "needs features or --distances"),
+        (matrix_text(DISTANCES), ["--distances", "--metric", "cosine"], "--metric is for features"),
+        (matrix_text(DISTANCES), ["--distances", "--bootstrap", "20"], "resamples columns"),
+        (matrix_text(DISTANCES), ["--distances", "--log10"], "are for features"),
+        (TREES, ["--beta", "1"], "holds trees"),
+        (TREES, ["--bootstrap", "20"], "holds trees"),
+        ("((a,b),c);((a,b),d);", [], "different labels"),
+        ("name,x,y\na,0,0\nb,1,0\nc,2,2\n", ["--metric", "cosine", "--beta", "1"], "cosine"),
+    ],
+)
+def test_wrong_combinations(content, arguments, message, write, capsys):
+    assert message in complaint(capsys, write(content, "t"), *arguments)
+
+
+def test_the_table_is_never_overwritten(write, capsys):
+    path = write(ANIMALS)
+    assert "same name" in complaint(capsys, path, "--report", path)
+    assert path.read_text() == ANIMALS
+
+
+def test_help_teaches(capsys):
+    out = run(capsys, "--help")
+    for text in ("Examples", "--distances", "--beta", "--report", "Newick"):
+        assert text in out
