@@ -21,8 +21,10 @@ from gallery import (
     DUPLICATES,
     SQUARE,
     affinities,
+    arithmetic,
     built_in,
     equal_distances,
+    forbidding,
     ladder,
     momenta,
     points,
@@ -109,7 +111,8 @@ def test_sums(together):
         clustering = hct.Dasgupta(similarities(n, seed), 0.3)
         prior = hct.BetaSplitting(n, seed - 1.0)
         affinity = hct.CorrelationClustering(affinities(n, seed), 0.5)
-        potentials = [shower + clustering + prior, prior + affinity]
+        average = hct.Linkage(points(n, seed), "average")
+        potentials = [clustering + shower + prior, prior + affinity + average]
         assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
 
 
@@ -311,27 +314,11 @@ def test_more_leaves_are_solved_apart(apart, monkeypatch):
 
 
 @numba.njit
-def near(left, right, parent):
-    gap = left[0] - right[0]
-    return -0.5 * gap * gap - 0.1 * parent[1]
-
-
-@numba.njit
-def unlike(left, right, parent):
-    if abs(left[1] - right[1]) > 2:
-        return -np.inf
-    return 0.1 * left[0] * right[0]
-
-
-@numba.njit
-def undefined(left, right, parent):
-    return math.nan if parent[0] == 7.0 else -parent[0]
-
-
-@numba.njit
-def failing(left, right, parent):
+def bad(left, right, parent):
     if parent[0] == 7.0:
-        raise ArithmeticError("seven")
+        return math.nan
+    if parent[0] == 7.5:
+        raise ArithmeticError
     return -parent[0]
 
 
@@ -339,24 +326,23 @@ def with_function(function, values):
     return hct.FunctionPotential(function, np.column_stack([values, np.ones(len(values))]))
 
 
-@pytest.mark.parametrize("function", [near, unlike])
+@pytest.mark.parametrize("function", [arithmetic, forbidding])
 def test_functions(together, function):
     rng = np.random.default_rng(3)
     potentials = [with_function(function, rng.normal(size=7)) for _ in range(5)]
     assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
 
 
-@pytest.mark.parametrize(
-    ("function", "message"), [(undefined, "is nan; it must be"), (failing, "")]
-)
-def test_a_bad_function_spoils_no_other_data_set(function, message):
-    values = [np.arange(5.0) + 0.1 * shift for shift in range(5)]
-    potentials = [with_function(near, v) for v in values]
+@pytest.mark.parametrize(("first", "message"), [(0.0, "is nan; it must be"), (0.5, "Arithmetic")])
+def test_a_bad_function_spoils_no_other_data_set(first, message):
+    values = [np.array([0, 1, 2, 4 + first + shift]) for shift in (0.0, 0.1, 0.2, 0.3, 0.4)]
+    potentials = [with_function(arithmetic, v) for v in values]
     for potential in potentials:
-        potential.function = function  # which would be found out when it is given
+        potential.function = bad  # would be found out by the constructor
     columns = lanes.solve_group(potentials)
     assert list(columns.errors) == [0]
     assert message in columns.errors[0]
+    assert math.isnan(columns.log_partition[0])
     assert np.isfinite(columns.log_partition[1:]).all()
 
 

@@ -10,8 +10,9 @@ Two rules, and a sentence that says which was used and what the probabilities th
 
 Both search a grid of factors two around a unit, then between its points. The unit is the beta at
 which the best tree weighs as much as all trees together would at the mean energy of trees with
-shuffled leaves, log(number of trees) / (mean energy - least energy). On trees of 8 to 14 leaves of
-many kinds the peak of the heat capacity lies at 0.3 to 3 times the unit, 0.9 in the geometric mean.
+shuffled leaves, log(number of trees) / (mean energy - least energy). In nine of ten of 275 problems
+of 6 to 10 leaves (tables of noise, groups and random walks, random matrices; several potentials)
+the heat capacity peaks at 0.65 to 2.4 times the unit, at 1.0 in the median.
 
 Up to 16 leaves both rules are exact. Beyond, agreement with the bootstrap is measured on some
 subsets of the leaves, in multiples of the unit of each (an energy may grow with the number of

@@ -201,9 +201,11 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
     kinds: dict[Any, list[tuple[int, list[FloatArray]]]] = defaultdict(list)
     others = []
     for row, potential in enumerate(potentials):
-        sums = _as_arrays(potential)
+        try:
+            codes, sums = tuple(part.code() for part in potential.parts), _as_arrays(potential)
+        except Exception:  # to be explained when it is solved apart
+            codes, sums = (), []
         if sums:
-            codes = tuple(part.code() for part in potential.parts)
             kinds[codes, tuple(array.ndim for array in sums)].append((row, sums))
         else:
             others.append(row)

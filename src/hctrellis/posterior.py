@@ -394,8 +394,8 @@ class Posterior:
         return self.potential.align(tree) in self.trellis
 
     def _probability(self, mask: int) -> float:
-        cluster = self._solution.vertices.find(mask)
-        return float(self._probabilities[cluster]) if cluster >= 0 else 0.0
+        probabilities, cluster = self._probabilities, self._solution.vertices.find(mask)
+        return float(probabilities[cluster]) if cluster >= 0 else 0.0
 
     def _log_split(self, left: int, right: int) -> float:
         """The log probability of a split, given its parent; of masks."""
@@ -472,7 +472,11 @@ def infer(
     if threads is not None:
         as_count(threads, "threads")
     trellis, growth = _as_trellis(trellis, potential, threads)
-    if order is not None and isinstance(trellis, SparseTrellis):
+    if order is not None:
+        if not isinstance(trellis, SparseTrellis):
+            raise ValueError(
+                "order puts leaves in the places of a sparse trellis; give one, or no order"
+            )
         trellis = trellis.reorder(order)
     with followed(progress, "splits") as report:
         solution = trellis.solve(potential, threads, report)

@@ -102,7 +102,7 @@ def describe_clusters(sums, sizes, params, root_params, table, width, node):
         row, own = describe(splat(sizes[mask]), load_each(sums, mask * LANES), prm)
         for f in range(len(row)):
             store(table, mask * width + FEATURES + f * LANES, row[f])
-        store(node, mask * LANES, maximum(own * LOG2E, splat(NEVER)))
+        store(node, mask * LANES, maximum(NEVER, own * LOG2E))  # in this order a NaN stays one
 
 
 # -- the upward pass ---------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def weigh_block(block, start, each, singles, lattice, table, width, prm, entries
     """Write down log2 weight, factor and rest of each split of some parents of equal size.
 
     The largest log2 weight and the number of trees go to the cell of the parent.
-    block : the first and the last of the parents, and one more
+    block : the first of the parents, and one after the last
     start, each, singles : where their splits begin, how many splits each has, and how many of them
         cut off a single leaf
     """

@@ -38,6 +38,21 @@ def fill_trees(children, words, hashes, triples):
 
 
 @jit
+def hash_rows(words, leaf_hashes, hashes):
+    """The hash of each cluster."""
+    for row in range(words.shape[0]):
+        hashes[row] = 0
+        for w in range(words.shape[1]):
+            word = words[row, w]
+            leaf = 64 * w
+            while word != 0:
+                if word & np.uint64(1) != 0:
+                    hashes[row] += leaf_hashes[leaf]
+                word >>= np.uint64(1)
+                leaf += 1
+
+
+@jit
 def slot_of(words, hash_, hashes, rows, slots):
     """The slot of a cluster in a table, or the free one where it would be."""
     slot = np.int64(hash_ >> np.uint64(1)) & (slots.size - 1)

@@ -106,14 +106,15 @@ def plot_trellis(
     clusters = choose_clusters(as_posterior(post), max_clusters, min_probability)
     rows = leaf_rows(post.map_tree, post.labels)
     places = place_clusters(clusters, rows)
-    ax = _new_axes(post.labels, places) if ax is None else ax
-    numbered = _name_leaves(ax, post.labels, places, rows)
+    labels = [printable(label) for label in post.labels]
+    ax = _new_axes(labels, places) if ax is None else ax
+    numbered = _name_leaves(ax, labels, places, rows)
     _set_axes(ax, places, post.n_leaves)
     _draw_splits(ax, list_splits(post, clusters), places, post.map_tree)
 
     def name(mask: int, size: float, room: float) -> str:
         if not numbered:
-            return shorten(printable(by_label(mask, post.labels)), size, room)
+            return shorten(by_label(mask, labels), size, room)
         text = by_row(mask, rows)
         return text if text_width(text, size) <= room else by_row(mask, rows, brief=True)
 
@@ -170,7 +171,7 @@ def _set_axes(ax: Axes, places: Mapping[int, Place], n_leaves: int) -> None:
     ax.spines[["left", "right", "top"]].set_visible(False)
     show_scale(ax, "leaves in the cluster")
     step = math.ceil(TICK_WIDTH * len(size_of) / inner_extent(ax)[0])
-    ticks = [0.0, *(x for x in [*size_of][::-step] if x >= step)]  # both ends have one
+    ticks = [0.0, *(x for x in [*size_of][::-step][::-1] if x >= step)]  # both ends have one
     ax.set_xticks(ticks, [str(size_of[x]) for x in ticks])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,18 @@ Keep = Literal["observed", "all"]
 
 FORMAT = "hctrellis sparse trellis 1"
 SPLITS_AT_ONCE = 1 << 22  # of one call of a kernel
+_NOT_SAVED = (  # what reading a damaged or foreign file may raise
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    OSError,
+    MemoryError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _ARRAYS = ("words", "offsets", "lefts", "rights")
 
 
@@ -173,6 +186,15 @@ class SparseTrellis:
         """Fraction of all (2n - 3)!! trees that the trellis holds."""
         return self.n_trees / n_trees(self.n_leaves)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SparseTrellis):
+            return NotImplemented
+        one, two = self.vertices, other.vertices
+        return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in _ARRAYS)
+
+    def __hash__(self) -> int:
+        return hash((self.n_leaves, self.n_clusters, self.n_splits))
+
     def __contains__(self, tree: object) -> bool:
         """Whether a tree is made of splits of this trellis (leaf i is leaf i here)."""
         if not isinstance(tree, Tree) or tree.n_leaves != self.n_leaves:
@@ -184,12 +206,13 @@ class SparseTrellis:
         wanted = found[other.triples()]
         return bool((self.split_numbers(wanted[:, 0], wanted[:, 1]) >= 0).all())
 
-    def split_numbers(self, parents: IntArray, lefts: IntArray) -> IntArray:
-        """Where splits are in the arrays; -1 for those that are not there."""
+    def split_numbers(self, parents: IntArray, children: IntArray) -> IntArray:
+        """Where splits, given by one child, are in the arrays; -1 for those that are not there."""
         found = np.full(len(parents), -1, np.int64)
-        for i, (parent, left) in enumerate(zip(parents.tolist(), lefts.tolist(), strict=True)):
-            start, end = self.vertices.offsets[parent : parent + 2]
-            at = np.flatnonzero(self.vertices.lefts[start:end] == left)
+        v = self.vertices
+        for i, (parent, child) in enumerate(zip(parents.tolist(), children.tolist(), strict=True)):
+            start, end = v.offsets[parent : parent + 2]
+            at = np.flatnonzero((v.lefts[start:end] == child) | (v.rights[start:end] == child))
             if len(at) > 0:
                 found[i] = start + at[0]
         return found
@@ -203,7 +226,8 @@ class SparseTrellis:
         shapes = (v.words.shape, v.offsets.shape, v.lefts.shape, v.rights.shape)
         if shapes != ((m, n_words(v.n_leaves)), (m + 1,), (s,), (s,)) or m < v.n_leaves:
             raise ValueError(f"not a sparse trellis: its arrays have the shapes {shapes}")
-        if (np.diff(v.offsets) < 0).any() or v.offsets[0] != 0 or v.offsets[-1] != s:
+        inside = (v.offsets >= 0) & (v.offsets <= s)
+        if not inside.all() or (np.diff(v.offsets) < 0).any() or v.offsets[-1] != s:
             raise ValueError("not a sparse trellis: the offsets of its splits do not grow")
         if not np.array_equal(v.words[: v.n_leaves], packed(np.eye(v.n_leaves, dtype=bool))):
             raise ValueError("not a sparse trellis: it does not begin with the single leaves")
@@ -214,6 +238,11 @@ class SparseTrellis:
         bad = bitsets.check_splits(v.words, v.offsets, v.lefts, v.rights)
         if bad >= 0:
             raise ValueError(f"not a sparse trellis: a split of cluster {bad} does not divide it")
+        again = merge(v.n_leaves, v.words, hash_rows(v.words), v.triples())
+        if not all(np.array_equal(getattr(again, name), getattr(v, name)) for name in _ARRAYS):
+            raise ValueError(
+                "not a sparse trellis: its clusters or splits are repeated or unsorted"
+            )
 
     def save(self, path: str | Path) -> None:
         """Write the arrays to a file (.npz)."""
@@ -228,11 +257,13 @@ class SparseTrellis:
     def load(cls, path: str | Path) -> SparseTrellis:
         """Read a trellis that `save` has written, and validate it."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 name, keep = file["format"].tolist()
                 n_leaves = int(file["n_leaves"])
                 arrays = {key: np.ascontiguousarray(file[key]) for key in _ARRAYS}
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (FileNotFoundError, IsADirectoryError, PermissionError):
+            raise
+        except _NOT_SAVED as error:
             raise ValueError(f"{path} is not a saved sparse trellis: {error}") from None
         kinds = [array.dtype for array in arrays.values()]
         if name != FORMAT or keep not in get_args(Keep) or kinds != [np.uint64, *[np.int64] * 3]:
@@ -322,7 +353,8 @@ class SparseSolution(Solution):
         """Where the splits are, if they are all splits of their parents."""
         first, last = int(splits.parents[0]), int(splits.parents[-1])
         start, end = self.vertices.offsets[first], self.vertices.offsets[last + 1]
-        return slice(start, end) if len(splits.lefts) == end - start else None
+        whole = np.array_equal(splits.lefts, self.vertices.lefts[start:end])
+        return slice(start, end) if whole else None
 
     def shares(self, splits: Splits) -> FloatArray:
         return self.filled[self._part(splits)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -199,10 +199,11 @@ def _words(masks: Sequence[int], n_leaves: int) -> WordArray:
 
 def _rows(words: WordArray, n_leaves: int) -> BoolArray:
     octets = np.ascontiguousarray(words.astype("<u8")).view(np.uint8)
-    bits = np.unpackbits(octets.reshape(len(words), -1), axis=1, bitorder="little")
+    bits = np.unpackbits(octets.reshape(len(words), 8 * words.shape[1]), axis=1, bitorder="little")
     return bits[:, :n_leaves].astype(bool)
 
 
+@cache
 def _leaf_hashes(n_leaves: int) -> WordArray:
     generator = np.random.default_rng(0x7265_6C6C)
     return generator.integers(0, 2**64, n_leaves, np.uint64, endpoint=False)
@@ -210,12 +211,10 @@ def _leaf_hashes(n_leaves: int) -> WordArray:
 
 def hash_rows(words: WordArray) -> WordArray:
     """The hash of each cluster (see `kernels.bitsets`)."""
-    n = 64 * words.shape[1]
-    table = _leaf_hashes(n)
-    hashes = np.zeros(len(words), np.uint64)
-    for start in range(0, len(words), CHUNK_SPLITS):
-        rows = _rows(words[start : start + CHUNK_SPLITS], n)
-        hashes[start : start + CHUNK_SPLITS] = rows.astype(np.uint64) @ table
+    from hctrellis.kernels import bitsets
+
+    hashes = np.empty(len(words), np.uint64)
+    bitsets.hash_rows(words, _leaf_hashes(64 * words.shape[1]), hashes)
     return hashes
 
 
@@ -242,6 +241,12 @@ def tree_rows(children: IntArray) -> tuple[int, WordArray, WordArray, Triples]:
     if children.ndim != 3 or children.shape[2] != 2 or len(children) == 0:
         raise ValueError(f"children must have the shape (trees, n - 1, 2); got {children.shape}")
     n, rows = children.shape[1] + 1, children.shape[0] * children.shape[1]
+    above = n + np.arange(n - 1)[:, None]
+    each = np.sort(children.reshape(len(children), 2 * n - 2), axis=1)
+    if (children >= above).any() or (each != np.arange(2 * n - 2)).any():
+        raise ValueError(
+            f"in children of {n} leaves each of 0 .. {2 * n - 3} is the child of one later node"
+        )
     needed = rows * (8 * n_words(n) + 96)
     check_fits(needed, f"the clusters of {len(children)} trees", "fewer trees")
     words = np.zeros((n + rows, n_words(n)), np.uint64)
