@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 import hctrellis as hct
 import naive
-import numpy as np
 
 BETAS = (1e-6, 1e-3, 1.0, 1e3, 1e6)
 METHODS = ("single", "complete", "average", "centroid", "ward")
@@ -71,7 +72,9 @@ def problems(n: int, seed: int) -> Iterator[Problem]:
     for data, w in matrices(n, rng):
         signed = w * np.where(np.triu(rng.random((n, n)) < 0.5, 1), -1, 1)
         signed = np.triu(signed, 1) + np.triu(signed, 1).T
-        points = rng.normal(size=(n, 3)) * (10.0 ** rng.uniform(-6, 6, (n, 1)) if "24" in data else 1)
+        points = rng.normal(size=(n, 3)) * (
+            10.0 ** rng.uniform(-6, 6, (n, 1)) if "24" in data else 1
+        )
         for beta in BETAS:
             yield Problem(
                 "Dasgupta", data, beta, hct.Dasgupta(w, beta), naive.dasgupta(w.tolist(), beta)
@@ -102,7 +105,11 @@ def problems(n: int, seed: int) -> Iterator[Problem]:
                 naive.ginkgo(momenta.tolist(), lam, t_cut, 2 * lam),
             )
             yield Problem(
-                "JetMass", data, lam, hct.JetMass(momenta, lam), naive.jet_mass(momenta.tolist(), lam)
+                "JetMass",
+                data,
+                lam,
+                hct.JetMass(momenta, lam),
+                naive.jet_mass(momenta.tolist(), lam),
             )
 
 

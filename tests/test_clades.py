@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import hctrellis as hct
 from hctrellis.potentials.clades import CladeDistribution
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:every tree has the same weight")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import campaign
 import pytest
+
+import campaign
 from gallery import quiet
 
 N_LEAVES = 5

@@ -129,7 +129,7 @@ def test_above_a_probability():
         inner = [row.cluster for row in post.cluster_probabilities(threshold + 1e-8)]
         largest = [c for c in inner if not any(c < other for other in inner)]
         assert {c for c in part.clusters() if len(c) > 1} == set(largest)
-    with pytest.raises(ValueError, match="threshold must be from 0.5 to 1"):
+    with pytest.raises(ValueError, match=r"threshold must be from 0\.5 to 1"):
         probable_partition(post, 0.3)
 
 

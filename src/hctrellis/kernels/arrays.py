@@ -58,7 +58,7 @@ class Splits(NamedTuple):
     rows: IntArray
     cross: FloatArray
     log_psi: FloatArray
-    count: IntArray
+    count: IntArray  # type: ignore[assignment]
 
 
 class Forests(NamedTuple):
@@ -177,4 +177,4 @@ class Kept(NamedTuple):
     children: Any
     values: FloatArray
     keys: IntArray
-    count: IntArray
+    count: IntArray  # type: ignore[assignment]

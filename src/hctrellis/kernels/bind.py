@@ -35,7 +35,7 @@ from hctrellis.kernels.compile import jit_as
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
-_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis.kernels.simd")
+_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", "hctrellis.kernels.simd")
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
 
@@ -142,7 +142,10 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         scope[f"describe{i}"] = _compiled(code.describe)
     exec(compile(text, "<split functions>", "exec"), scope)
     crosses = [code.cross for code in codes if code.cross is not None]
-    bound: dict[str, Any] = {name: numba.njit(scope[name]) for name in (*_FUNCTIONS, *_ROWS)}
+    inlined = ("pair", "leaf") if any(code.users for code in codes) else ()
+    bound: dict[str, Any] = {
+        name: numba.njit(forceinline=name in inlined)(scope[name]) for name in (*_FUNCTIONS, *_ROWS)
+    }
     scope.update(bound)  # some call others
     return bound | {
         "combine": crosses[0] if crosses else simd.minimum,
@@ -159,8 +162,15 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, Dispatcher):
-        return function
+        return _inlined(function)
     return numba.njit(error_model="numpy")(function)
+
+
+def _inlined(function: Any) -> Callable[..., Any]:
+    """A user's function, compiled into the loops however long it is."""
+    options = {name: value for name, value in function.targetoptions.items() if name != "nopython"}
+    compiled: Callable[..., Any] = numba.njit(**options | {"forceinline": True})(function.py_func)
+    return compiled
 
 
 # -- the adaptor: one pair function out of several, each with its slice of features -------------
@@ -222,7 +232,9 @@ def _combined(name: str, suffix: str, codes: Sequence[SplitCode]) -> list[str]:
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
         if code.users:
             whole = suffix == "_one" or _takes_vectors(code)
-            call = _call(f"{name}{i}", rows) if whole else _call_lanes(f"{name}{i}", rows)
+            if whole and not suffix:  # what depends on the parent alone then leaves the loop
+                rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
+            call = _users_call(f"{name}{i}", rows) if whole else _call_lanes(f"{name}{i}", rows)
             lines.append(f"    x{i}, f{i} = {call}, 1.0")
         else:
             rows.append(_slice("params", param, code.n_params))
@@ -239,12 +251,17 @@ def _call(name: str, arguments: Sequence[str]) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
+def _users_call(name: str, rows: Sequence[str]) -> str:
+    return f"1.0 * {_call(name, rows)}"  # it may return an integer
+
+
 def _call_lanes(name: str, rows: Sequence[str]) -> str:
     """Call a function of floats for each lane of rows of vectors."""
     lanes = []
     for i in range(simd.LANES):
         items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
-        lanes.append(_call(name, [_tuple([f"lane({item}, {i})" for item in row]) for row in items]))
+        lane = [_tuple([f"lane({item}, {i})" for item in row]) for row in items]
+        lanes.append(_users_call(name, lane))
     return _call("pack", lanes)
 
 

@@ -19,6 +19,7 @@ LONGEST = 60  # characters of a label that a new figure has room for
 LABEL_SHARE = 0.55  # of a width or height, at most
 MOST_LABELS = 0.8  # share of the labels that are made smaller rather than cut ...
 A_LITTLE_SMALLER = 0.85  # ... unless this is enough for all
+ROUNDED_UP = 0.5  # points of text whose letters are whole pixels wide, per point of its width
 ROUNDING = 1e-6
 
 Colors = Mapping[str, str] | Sequence[str]
@@ -42,13 +43,13 @@ def literal(text: str) -> str:
 
 
 def text_width(text: str, size: float) -> float:
-    """The width of text of a size in points."""
+    """The width that text of a size in points takes, drawn with pixels too."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(size=size)
     width = text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
-    return float(width) / POINTS
+    return float(width) * (1 + ROUNDED_UP / size) / POINTS
 
 
 def shorten(text: str, size: float, room: float) -> str:

@@ -1,4 +1,4 @@
-"""Iterated local search: subtrees are moved as long as that helps, the tree is shaken, and again."""
+"""Iterated local search: subtrees are moved as long as that helps; the tree is shaken; again."""
 
 from __future__ import annotations
 

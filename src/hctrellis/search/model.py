@@ -1,8 +1,9 @@
 """What searches need of a potential: clusters in rows of a table, unions and weights of splits.
 
 A potential that states sums and a compiled split function is searched by compiled kernels. For any
-other the same kernels run as plain Python, over tables with a column for each leaf (1 where a cluster
-has it) and with the weights of splits from NumPy, many in one call: slower, the same answers.
+other the same kernels run as plain Python, over tables with a column for each leaf (1 where a
+cluster has it) and with the weights of splits from NumPy, many in one call: slower, with the same
+answers.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class _Sums:
 
 
 class PlainModel(SearchModel):
-    """Any potential, with its splits weighed by NumPy; the sums are 1 for each leaf of a cluster."""
+    """Any potential, its splits weighed by NumPy; the sums are 1 for each leaf of a cluster."""
 
     def __init__(self, potential: Potential) -> None:
         self.potential = potential
