@@ -339,3 +339,27 @@ print(float(post.log_partition).hex(), post.n_trees, post.map_tree.to_newick())
     assert float.fromhex(log_partition) == pytest.approx(post.log_partition, rel=1e-12)
     assert int(n_trees) == post.n_trees
     assert hct.Tree.from_newick(newick) == post.map_tree
+
+
+SIGNATURE = "float64(UniTuple(float64, 1), UniTuple(float64, 1), UniTuple(float64, 1))"
+
+
+def product(left, right, parent):
+    return -0.1 * (left[0] * right[0]) ** 2
+
+
+def whole(left, right, parent):
+    return -1 if left[0] == right[0] else -2
+
+
+@pytest.mark.parametrize("compiled", [numba.njit(SIGNATURE)(product), numba.njit(whole)])
+def test_functions_with_a_signature_or_of_integers(compiled):
+    function = compiled.py_func
+    own = hct.FunctionPotential(compiled, lambda clusters: [clusters.sizes], n_leaves=8)
+
+    def plain(left, right, parent):
+        rows = zip(left[0], right[0], parent[0], strict=True)
+        return [function((l,), (r,), (p,)) for l, r, p in rows]
+
+    slow = hct.FunctionPotential(plain, lambda clusters: [clusters.sizes], n_leaves=8)
+    assert hct.infer(own).log_partition == pytest.approx(hct.infer(slow).log_partition, rel=1e-12)
