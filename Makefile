@@ -18,7 +18,7 @@ demo: $(READY)
 	$(BIN)/hctrellis demo --output demo
 
 test: $(READY)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto $(PYTEST_ARGS)
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
