@@ -256,7 +256,8 @@ def test_malformed_jets_are_rows(scheduler):
     for i, row in enumerate(rows(result)):
         if i in BAD:
             with pytest.raises(ValueError) as raised:
-                hct.FullTrellis(len(jets[i])).solve(hct.Ginkgo(jets[i], **GINKGO))
+                model = hct.Ginkgo(jets[i], **GINKGO)
+                hct.FullTrellis(model.n_leaves).solve(model)
             assert row["error"] == str(raised.value)
             assert row["n"] == len(jets[i])
             assert {row[name] for name in ("log_partition", "map_tree", "n_trees")} == {None}

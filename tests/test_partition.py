@@ -49,14 +49,14 @@ def check(post, part, n_clusters=None):
 @settings(deadline=None, max_examples=10)
 @given(st.integers(0, 1000), st.integers(2, 7), st.sampled_from([0.0, 0.8, 3.0]))
 def test_best_of_all_partitions(seed, n, beta):
-    with_beta = posterior(n, seed, beta) if beta else posterior(n, seed, 1e-9)
+    post = posterior(n, seed, beta)
     every = list(partitions(list(range(n))))
     for k in range(1, n + 1):
-        part = best_partition(with_beta, k)
-        check(with_beta, part, k)
+        part = best_partition(post, k)
+        check(post, part, k)
         assert part.is_exact
-        best = max(worth(with_beta, parts) for parts in every if len(parts) == k)
-        assert worth(with_beta, part.clusters()) == pytest.approx(best, abs=n * partition.FLOOR)
+        best = max(worth(post, parts) for parts in every if len(parts) == k)
+        assert worth(post, part.clusters()) == pytest.approx(best, abs=n * partition.FLOOR)
 
 
 def test_best_need_not_be_in_the_map_tree():

@@ -7,6 +7,7 @@ given, hands it over, and names the results as scikit-learn does, which it needs
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 import numpy as np
@@ -43,6 +44,7 @@ POTENTIALS = (*LINKAGES, "dasgupta", "correlation")
 MAX_EXACT_LEAVES = 18  # a second or two
 MAX_CLUSTERS = 3000  # of a sparse trellis
 ROUNDS = 30  # in which it grows, at most
+TIE = 1e-9  # a relative difference of log weights that is none
 LEAVES_RESTARTS = 2000  # of the local search before, times the number of leaves
 
 
@@ -227,10 +229,14 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return infer(potential, growing.solution.trellis)
 
     def _tree(self, data: FloatArray) -> Tree:
-        """The MAP tree with heights."""
-        tree = self.posterior_.map_tree
-        method = self.potential if self.potential in LINKAGES else "average"
-        model = Linkage(self._distances(data), cast(Method, method), metric="precomputed")
+        """The MAP tree with heights; of several, SciPy's (all orders of single linkage tie)."""
+        post, distances = self.posterior_, self._distances(data)
+        method = cast(Method, self.potential if self.potential in LINKAGES else "average")
+        greedy = _scipy_tree(distances, method, post.labels)
+        top = post.map_log_weight
+        ties = post.potential.log_weight(greedy) >= top - TIE * max(1.0, abs(top))
+        tree = greedy if ties else post.map_tree
+        model = Linkage(distances, method, metric="precomputed")
         return Tree(tree.children, tree.labels, -model.split_log_weights(*split_members(tree)))
 
     def _partition(self, tree: Tree) -> Partition:
@@ -267,6 +273,14 @@ class _Rounds(_Growing):
         restarts = max(1, LEAVES_RESTARTS // self.potential.n_leaves)
         found = local_search(self.potential, restarts=restarts, rng=self.rng)
         return found.children.astype(np.int64)
+
+
+def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:
+    from scipy.cluster.hierarchy import linkage
+    from scipy.spatial.distance import squareform
+
+    merges = linkage(squareform(distances, checks=False), method)
+    return Tree(merges[:, :2].astype(np.int64), labels)
 
 
 def _pairwise(data: FloatArray, metric: str) -> FloatArray:

@@ -142,8 +142,13 @@ def _from_items(request: Request, items: Items, console: Console) -> Answers:
     if request.bootstrap is not None:
         with bar("resamples", hidden=_hidden(request, console)) as progress:
             answers = replace(answers, bootstrap=_resample(request, items, post, name, progress))
-    too_long = post.is_exact and post.n_leaves > MOVED_LEAVES
-    if too_long or request.report is None:
+    if request.report is None:
+        return answers
+    if post.is_exact and post.n_leaves > MOVED_LEAVES:
+        answers.notes.append(
+            f"over {MOVED_LEAVES} items the report does not show how the answers move with beta, "
+            "which would take three times as long; try --beta with other values"
+        )
         return answers
     with _said(request, console, "Looking how the answers move with beta ..."):
         return replace(answers, moves=_moves(make, table, answers))

@@ -13,6 +13,7 @@ from hctrellis.plotting.labels import (
     SMALLEST,
     Colors,
     label_colors,
+    label_size,
     label_space,
     name_rows,
 )
@@ -218,7 +219,9 @@ def name_leaves(
 ) -> None:
     """Write the labels of the leaves, and make room for them."""
     width, height = extent(ax)
-    taken = name_rows(ax, rows, labels, colors, height=height / len(rows), room=LABEL_SHARE * width)
+    taken = name_rows(
+        ax, rows, labels, colors, size=label_size(height / len(rows)), room=LABEL_SHARE * width
+    )
     make_room(ax, right=taken)
 
 

@@ -12,7 +12,6 @@ from hctrellis.plotting.labels import (
     PAD,
     SMALLEST,
     fit_labels,
-    label_room,
     label_size,
     name_rows,
     text_width,
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from hctrellis.tree import FloatArray
 
 TICK = 3.0  # points
+BESIDE = (TICK + PAD) / POINTS
+STEPS = 12  # towards sizes of names that fit
 GAP = 0.06  # between a heat map and what is attached
 SCALE_WIDTH, SCALE_HEIGHT, SCALE_SPACE = 1.3, 0.09, 0.55  # the space: with numbers and title
 ROW, SMALLEST_ROW, MOST_HEIGHT = 0.25, 0.09, 9.0  # of a new figure
@@ -81,34 +82,55 @@ def _name_cells(
 ) -> tuple[float, float]:
     """Name rows and columns; what their names take at the right and at the bottom."""
     width, height = (whole - part for whole, part in zip(extent(ax), taken, strict=True))
-    beside = (TICK + PAD) / POINTS
-    across = width - beside - label_room(rows.labels, LABEL_SHARE * width)
-    along = height - beside - label_room(columns.labels, LABEL_SHARE * height)
-    if square:
-        across = along = min(across, along)
+    sizes = _label_sizes(rows.labels, columns.labels, width, height, square)
     right = name_rows(
         ax,
         range(len(rows.labels)),
         *rows,
-        height=along / len(rows.labels),
+        size=sizes[0],
         room=LABEL_SHARE * width,
         leader=TICK,
     )
-    return right, _name_columns(ax, columns, across, LABEL_SHARE * height)
+    return right, _name_columns(ax, columns, sizes[1], LABEL_SHARE * height)
 
 
-def _name_columns(ax: Axes, columns: Names, width: float, room: float) -> float:
-    size = label_size(width / max(1, len(columns.labels)))
+def _label_sizes(
+    rows: Sequence[str], columns: Sequence[str], width: float, height: float, square: bool
+) -> tuple[float, float]:
+    """The sizes of names of rows and columns, which leave cells that are large enough for them."""
+
+    def fitting(row_size: float, column_size: float) -> tuple[float, float]:
+        across = width - _taken(rows, row_size, LABEL_SHARE * width)
+        along = height - _taken(columns, column_size, LABEL_SHARE * height)
+        if square:
+            across = along = min(across, along)
+        return label_size(along / len(rows)), label_size(across / max(1, len(columns)))
+
+    row_size = column_size = LABEL_SIZE
+    for _ in range(STEPS):
+        next_row, next_column = fitting(row_size, column_size)
+        row_size, column_size = (row_size + next_row) / 2, (column_size + next_column) / 2
+    next_row, next_column = fitting(row_size, column_size)
+    return min(row_size, next_row), min(column_size, next_column)
+
+
+def _taken(labels: Sequence[str], size: float, most: float) -> float:
+    """What labels take beside a heat map."""
+    if not labels or size < SMALLEST:
+        return 0.0
+    return min(most, BESIDE + text_width(max(labels, key=len), size))
+
+
+def _name_columns(ax: Axes, columns: Names, size: float, room: float) -> float:
     if size < SMALLEST or not columns.labels:
         ax.set_xticks([])
         return 0.0
-    beside = (TICK + PAD) / POINTS
-    texts, size = fit_labels(columns.labels, size, room - beside)
+    texts, size = fit_labels(columns.labels, size, room - BESIDE)
     ax.set_xticks(range(len(texts)), texts, rotation=90)
     ax.tick_params(axis="x", length=TICK, width=0.6, color=PALE, pad=PAD, labelsize=size)
     for text, color in zip(ax.get_xticklabels(), columns.colors, strict=True):
         text.set_color(color)
-    return beside + max(text_width(text, size) for text in texts)
+    return BESIDE + max(text_width(text, size) for text in texts)
 
 
 def attach(ax: Axes, place: Callable[[Box], Box]) -> Axes:

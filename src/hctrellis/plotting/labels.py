@@ -84,7 +84,7 @@ def name_rows(
     labels: Sequence[str],
     colors: Sequence[str],
     *,
-    height: float,
+    size: float,
     room: float,
     leader: float = LEADER,
 ) -> float:
@@ -92,8 +92,8 @@ def name_rows(
 
     Parameters
     ----------
-    height : float
-        Of a row. Labels too small to read are left out.
+    size : float
+        Of the text, at most. Labels too small to read are left out.
     room : float
         For the labels and the lines that lead to them.
     leader : float
@@ -105,7 +105,6 @@ def name_rows(
         The width that was taken.
     """
     ax.yaxis.tick_right()
-    size = label_size(height)
     if size < SMALLEST:
         ax.set_yticks([])
         return 0.0
@@ -118,11 +117,6 @@ def name_rows(
     for text, color in zip(ax.get_yticklabels(), colors, strict=True):
         text.set_color(color)
     return beside + max(text_width(text, size) for text in texts)
-
-
-def label_room(labels: Sequence[str], room: float) -> float:
-    """The width that labels take at most, written as large as they may be."""
-    return min(room, max((text_width(printable(label), LABEL_SIZE) for label in labels), default=0))
 
 
 def label_size(row: float) -> float:

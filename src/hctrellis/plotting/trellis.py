@@ -25,7 +25,14 @@ from hctrellis.plotting.hasse import (
     list_splits,
     place_clusters,
 )
-from hctrellis.plotting.labels import label_space, literal, name_rows, shorten, text_width
+from hctrellis.plotting.labels import (
+    label_size,
+    label_space,
+    literal,
+    name_rows,
+    shorten,
+    text_width,
+)
 from hctrellis.plotting.style import (
     BLUE,
     INK,
@@ -141,7 +148,7 @@ def _name_leaves(
         rows.tolist(),
         labels,
         [INK] * len(labels),
-        height=height / len(labels),
+        size=label_size(height / len(labels)),
         room=width / 3,
         leader=SHORT_LEADER,
     )

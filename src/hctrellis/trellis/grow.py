@@ -130,7 +130,7 @@ class _Growing:
         self.most = most
         self.rng = rng
         self.threads = threads
-        self.settled = self.converged = False
+        self.settled = self.converged = potential.n_leaves < 3  # nothing to interchange
         self.least = 1e-3  # probability of the trees whose interchanges are tried
         self.crowded = False  # whether clusters were left out for lack of room
         children = self._first_trees()
