@@ -381,15 +381,16 @@ def test_wrong_commands(arguments, code, message, tmp_path, capsys):
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is another thing on Windows")
 def test_interrupted(tmp_path):
-    command = [sys.executable, "-m", "hctrellis", "reproduce", "complexity", "table1"]
-    process = subprocess.Popen(
+    command = [sys.executable, "-m", "hctrellis", "reproduce", "dasgupta", "genomics"]
+    with subprocess.Popen(
         [*command, "-o", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("[1/2] complexity")
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
-    assert process.stderr.read() == "hctrellis: interrupted\n"
-    process.stderr.close()
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert first.startswith("[1/2] dasgupta")
+    assert rest == "hctrellis: interrupted\n"
+    assert process.returncode == 130
     assert not (tmp_path / "out" / "index.html").exists()

@@ -75,7 +75,8 @@ ROUNDING = 1e-16  # of one minus a probability
 class Curve(NamedTuple):
     """The betas that were tried, in increasing order, and the score of each.
 
-    The score is the mean log score of a cluster tree, or the heat capacity; larger is better.
+    The score is the log score of all clusters (its mean over subsets of leaves, if there are
+    several), or the heat capacity; larger is better.
     """
 
     betas: FloatArray
@@ -437,7 +438,7 @@ def _calibration(probabilities: FloatArray, frequencies: FloatArray) -> tuple[Ca
 
 
 def _unit(potential: Potential) -> float | None:
-    """log(number of trees) / (mean energy - least energy); None if all trees weigh the same.
+    """log(number of trees) / (mean energy - least energy); None if these two are the same.
 
     The mean is over trees with shuffled leaves; of a potential at beta = 1.
     """
@@ -481,7 +482,8 @@ _MOVES = "A larger beta would make every answer sound surer, a smaller one less 
 
 def _nothing_to_choose() -> BetaChoice:
     sentence = (
-        "Every tree has the same weight at any beta, so there is nothing to choose: beta = 1."
+        "Trees with shuffled leaves weigh as much as the best tree, so there is nothing to choose "
+        "beta by: beta = 1."
     )
     return BetaChoice(1.0, "heat capacity", sentence, _NO_CURVE)
 
@@ -490,7 +492,8 @@ def _bootstrap_sentence(
     beta: float, shape: tuple[int, ...], n_trials: int, used: int, gap: float
 ) -> str:
     n, d = shape
-    where = f" of {n_trials} choices of {SUBSET_LEAVES} of the {n} leaves" if n_trials > 1 else ""
+    choices = f" of {n_trials} choices of {SUBSET_LEAVES} of the {n} leaves"
+    where = choices if n > EXACT_LEAVES else ""
     return (
         f"beta = {beta:g} was chosen so that the probabilities of clusters{where} agree best with "
         f"how often they come back when the {d} columns are drawn anew ({used} times): read 0.9 as "

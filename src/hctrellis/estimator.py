@@ -267,12 +267,16 @@ class _Rounds(_Growing):
             if self.settled:
                 break
 
+    def _first_trees(self) -> IntArray:
+        from hctrellis.search import greedy
+
+        return greedy(self.potential).children[None]
+
     def _search(self, seconds: float) -> IntArray:
         from hctrellis.search import local_search
 
         restarts = max(1, LEAVES_RESTARTS // self.potential.n_leaves)
-        found = local_search(self.potential, restarts=restarts, rng=self.rng)
-        return found.children.astype(np.int64)
+        return local_search(self.potential, restarts=restarts, rng=self.rng).children
 
 
 def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:

@@ -511,7 +511,7 @@ def _as_trellis(
 
 def _warn_if_flat(post: Posterior) -> None:
     """Warn of a potential under which all trees weigh the same, which is rarely meant."""
-    if post.n_leaves < 4 or post.potential.beta == 0:
+    if post.n_leaves < 4 or post.potential.beta == 0 or not post.is_exact:
         return
     log_count = post.trellis.log_n_trees
     if log_count > 0 and abs(post._solution.log_spread - log_count) < FLAT_TOLERANCE:

@@ -51,14 +51,14 @@ class Splits(NamedTuple):
         The extreme distance between left and right, if the potential asks for it.
     log_psi : float64 (m)
         What `weigh` fills.
-    count : int64 (1)
+    number : int64 (1)
         How many splits are listed.
     """
 
     rows: IntArray
     cross: FloatArray
     log_psi: FloatArray
-    count: IntArray  # type: ignore[assignment]
+    number: IntArray
 
 
 class Forests(NamedTuple):
@@ -98,8 +98,10 @@ class Joins(NamedTuple):
 
     Attributes
     ----------
+    number : int64 (1)
+        How many there are.
     rank : int64 (w)
-        Where the joins are, the best first.
+        Where they are, the best first.
     totals, keys : float64, int64 (w)
         Of the states that they make.
     slots : int64 (w, 3)
@@ -108,6 +110,7 @@ class Joins(NamedTuple):
         The same for the state in each place after each level.
     """
 
+    number: IntArray
     rank: IntArray
     totals: FloatArray
     keys: IntArray
@@ -168,7 +171,7 @@ class Kept(NamedTuple):
         The best different trees found, as in `Tree`, in no order.
     values, keys : float64, int64 (k)
         The value of each, and a number for its set of clusters.
-    count : int64 (1)
+    number : int64 (1)
         How many there are.
     """
 
@@ -177,4 +180,4 @@ class Kept(NamedTuple):
     children: Any
     values: FloatArray
     keys: IntArray
-    count: IntArray  # type: ignore[assignment]
+    number: IntArray

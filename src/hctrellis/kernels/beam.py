@@ -10,26 +10,27 @@ from hctrellis.logs import NEVER, TIE
 
 
 @jit
-def known(total, key, place, count, joins, by_weight):
+def known(total, key, place, joins, by_weight):
     """Whether an equal state is among the best joins: the same clusters, or the same weight.
 
     place : where in the ranking the total belongs.
     """
+    count = joins.number[0]
     if by_weight:
-        gap = TIE * max(1.0, abs(total))
+        gap = TIE * abs(total)
         before = place > 0 and joins.totals[joins.rank[place - 1]] - total <= gap
         behind = place < count and total - joins.totals[joins.rank[place]] <= gap
         return before or behind
+    found = False
     for k in range(count):
-        if joins.keys[k] == key:
-            return True
-    return False
+        found |= joins.keys[k] == key
+    return found
 
 
 @jit
-def place_of(total, count, joins):
+def place_of(total, joins):
     """Where a total belongs in the ranking: behind those that are not smaller."""
-    low, high = 0, count
+    low, high = 0, joins.number[0]
     while low < high:
         middle = (low + high) // 2
         if joins.totals[joins.rank[middle]] >= total:
@@ -40,16 +41,18 @@ def place_of(total, count, joins):
 
 
 @jit
-def propose(state, i, j, total, count, forests, joins, by_weight):
-    """Rank a join among the best ones; returns how many there are now."""
-    width = joins.rank.size
+def propose(state, i, j, total, forests, joins, by_weight):
+    """Rank a join among the best ones, in place of the last if there is no room."""
     key = forests.keys[state] ^ mix(forests.codes[state, i] ^ forests.codes[state, j])
-    place = place_of(total, count, joins)
-    if known(total, key, place, count, joins, by_weight):
-        return count
-    at = joins.rank[width - 1] if count == width else count
-    count = min(count + 1, width)
-    for k in range(count - 1, place, -1):
+    place = place_of(total, joins)
+    if known(total, key, place, joins, by_weight):
+        return
+    if joins.number[0] < joins.rank.size:
+        at = joins.number[0]
+        joins.number[0] += 1
+    else:
+        at = joins.rank[-1]
+    for k in range(joins.number[0] - 1, place, -1):
         joins.rank[k] = joins.rank[k - 1]
     joins.rank[place] = at
     joins.totals[at] = total
@@ -57,26 +60,21 @@ def propose(state, i, j, total, count, forests, joins, by_weight):
     joins.slots[at, 0] = state
     joins.slots[at, 1] = i
     joins.slots[at, 2] = j
-    return count
 
 
 @jit
-def best_joins(n_states, n_clusters, forests, joins, by_weight):
-    """Rank the joins of all states and keep the best `width`; returns how many there are.
-
-    Forbidden joins come last.
-    """
-    width = joins.rank.size
-    count = 0
+def rank_joins(n_states, n_clusters, forests, joins, by_weight):
+    """Rank the joins of all states and keep the best; forbidden ones come last."""
+    joins.number[0] = 0
     for state in forests.live[:n_states]:
         active = forests.active[state, :n_clusters]
         for k in range(n_clusters):
             i = active[k]
             for j in active[k + 1 :]:
                 total = forests.totals[state] + max(forests.log_psi[state, i, j], NEVER)
-                if count < width or total > joins.totals[joins.rank[width - 1]]:
-                    count = propose(state, i, j, total, count, forests, joins, by_weight)
-    return count
+                full = joins.number[0] == joins.rank.size
+                if not full or total > joins.totals[joins.rank[-1]]:
+                    propose(state, i, j, total, forests, joins, by_weight)
 
 
 @jit
@@ -113,9 +111,10 @@ def join_in_state(state, i, j, n_clusters, forests, table, model, splits):
 
 
 @jit
-def advance(level, count, forests, table, model, splits, joins):
+def advance(level, forests, table, model, splits, joins):
     """Make the states of the next level; the last use of a state changes it in place."""
     width, n = forests.active.shape
+    count = joins.number[0]
     uses = np.zeros(width, np.int64)
     for at in joins.rank[:count]:
         uses[joins.slots[at, 0]] += 1
@@ -163,22 +162,22 @@ def search(forests, table, model, splits, joins, by_weight, children):
 
     table : width * n rows for the slots of the states, and n more.
     children : int64 (n_best, n - 1, 2)
-    Returns the number of trees found, or -1 if a log psi is NaN or +inf; joins.rank and
-    joins.totals have their log weights.
+    Their log weights are in joins. False if a log psi is NaN or +inf.
     """
     n = forests.active.shape[1]
-    spare = forests.active.size
-    active = forests.active[0]
+    base, spare = forests.live[0], forests.active.size
+    links = forests.links[0]
     for i in range(n - 1):
-        if not weigh_joins(i, active[i + 1 :], 0, spare, forests.links[0], table, model, splits):
-            return -1
+        others = forests.active[0, i + 1 :]
+        if not weigh_joins(i, others, base, spare, links, table, model, splits):
+            return False
         for j in range(i + 1, n):
             forests.log_psi[0, i, j] = splits.log_psi[j - i - 1]
-    count = 1
     for level in range(n - 1):
-        count = best_joins(count, n - level, forests, joins, by_weight)
-        if level < n - 2 and not advance(level, count, forests, table, model, splits, joins):
-            return -1
-    for k in range(min(count, children.shape[0])):
+        n_states = joins.number[0] if level > 0 else 1
+        rank_joins(n_states, n - level, forests, joins, by_weight)
+        if level < n - 2 and not advance(level, forests, table, model, splits, joins):
+            return False
+    for k in range(min(joins.number[0], children.shape[0])):
         trace(joins.rank[k], joins, children[k])
-    return count
+    return True

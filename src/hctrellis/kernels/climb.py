@@ -401,7 +401,7 @@ def remember(value, tree, kept):
     key = 0
     for x in range(tree.codes.size // 2 + 1, tree.codes.size):
         key ^= mix(tree.codes[x])
-    count = kept.count[0]
+    count = kept.number[0]
     at = 0
     for k in range(count):
         if kept.keys[k] == key:
@@ -410,7 +410,7 @@ def remember(value, tree, kept):
             at = k
     if count < kept.keys.size:
         at = count
-        kept.count[0] += 1
+        kept.number[0] += 1
     elif value <= kept.values[at]:
         return
     kept.keys[at] = key

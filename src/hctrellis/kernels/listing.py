@@ -7,9 +7,9 @@ from __future__ import annotations
 @jit
 def list_split(left, right, parent, cross, splits):
     """Have the split of a row of the table into two others weighed."""
-    k = splits.count[0]
+    k = splits.number[0]
     splits.rows[k, 0] = left
     splits.rows[k, 1] = right
     splits.rows[k, 2] = parent
     splits.cross[k] = cross
-    splits.count[0] += 1
+    splits.number[0] += 1

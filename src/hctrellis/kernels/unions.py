@@ -47,7 +47,7 @@ def describe_leaves(n, table, model):
 def weigh(splits, table, model):
     """Fill log psi of the listed splits and end the list; False if one of them is NaN or +inf."""
     fine = True
-    for k in range(splits.count[0]):
+    for k in range(splits.number[0]):
         left, right, parent = splits.rows[k, 0], splits.rows[k, 1], splits.rows[k, 2]
         if table[parent, OWN] == -np.inf:
             splits.log_psi[k] = -np.inf
@@ -64,5 +64,5 @@ def weigh(splits, table, model):
         log_psi = table[parent, OWN] + (x + math.log(factor) if SCALED else x)
         splits.log_psi[k] = log_psi
         fine = fine and log_psi < np.inf
-    splits.count[0] = 0
+    splits.number[0] = 0
     return fine

@@ -17,6 +17,8 @@ from hctrellis.tree import IntArray, Tree
 
 Duplicates = Literal["clusters", "weight"]
 
+SMALL = 1 << 28  # bytes that are taken without a look at how many there are
+
 
 def beam_search(
     potential: Potential,
@@ -94,11 +96,12 @@ def _search(
     forests, joins = _forests(model, width), _joins(n, width)
     children = np.empty((min(n_best, width), n - 1, 2), np.int64)
     table = model.table((width + 1) * n)
-    count = model.kernel("beam").search(
+    fine = model.kernel("beam").search(
         forests, table, model.arrays, room_for(n), joins, by_weight, children
     )
-    if count < 0:
+    if not fine:
         return _search(PlainModel(model.potential), width, n_best, by_weight)  # names the split
+    count = int(joins.number[0])
     totals = joins.totals[joins.rank[:count]]
     totals[totals < FORBIDDEN] = -np.inf
     return list(zip(totals.tolist(), children[:count], strict=False))
@@ -124,6 +127,7 @@ def _forests(model: SearchModel, width: int) -> Forests:
 
 def _joins(n_leaves: int, width: int) -> Joins:
     return Joins(
+        number=np.zeros(1, np.int64),
         rank=np.zeros(width, np.int64),
         totals=np.zeros(width),
         keys=np.zeros(width, np.int64),
@@ -135,8 +139,7 @@ def _joins(n_leaves: int, width: int) -> Joins:
 def _check_memory(model: SearchModel, width: int) -> None:
     n = model.potential.n_leaves
     needed = 8 * width * n * (n * (1 + len(model.links)) + model.table(n).shape[1] + 4)
-    available = available_memory()
-    if needed > available:
+    if needed > SMALL and needed > (available := available_memory()):
         raise TooLargeError(
             f"a beam search of width {width} over {n} leaves needs about {show_bytes(needed)} of "
             f"memory, and {show_bytes(available)} are available; give a smaller width"

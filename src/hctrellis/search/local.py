@@ -1,4 +1,4 @@
-"""Iterated local search: subtrees are moved as long as that helps; the tree is shaken; again."""
+"""Iterated local search: move subtrees as long as that helps, perturb the tree, and again."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def local_search(
     threads : int, optional
         One or two; as many as there are cores if not given.
     progress : callable or bool, optional
-        Called as progress(restarts done, restarts in all), or with milliseconds if there is only a
-        time limit; True shows a bar.
+        Called as progress(restarts done, restarts in all), None if there is only a time limit;
+        True shows a bar.
 
     Returns
     -------
@@ -133,16 +133,16 @@ def local_search(
     40.08
     """
     model = search_model(potential)
-    n_restarts = _n_restarts(model, restarts, time_limit)
+    watch = _Watch(_n_restarts(model, restarts, time_limit), time_limit)
     workers = min(CHAINS, default_threads() if threads is None else as_count(threads, "threads"))
     children = agglomerate(model)[1] if start is None else potential.align(start).children
     seeds = np.random.default_rng(rng).integers(1 << 62, size=CHAINS).tolist()
     chains = [_Chain(model, children, seed) for seed in seeds]
     with followed(progress, "restarts") as report, ThreadPoolExecutor(workers) as pool:
-        watch = _Watch(n_restarts, time_limit, report)
         list(pool.map(_Chain.start, chains))
         while (batch := watch.next_batch(chains)) is not None:
             list(pool.map(_Chain.run, chains, batch))
+            report(sum(chain.done for chain in chains), watch.n_restarts)
     return _result(potential, chains, watch)
 
 
@@ -160,18 +160,15 @@ def _n_restarts(model: SearchModel, given: int | None, time_limit: float | None)
 
 
 class _Watch:
-    """When a search ends, and what it tells on the way."""
+    """When a search ends, and when it became better."""
 
-    def __init__(
-        self, n_restarts: int | None, time_limit: float | None, progress: Progress
-    ) -> None:
+    def __init__(self, n_restarts: int | None, time_limit: float | None) -> None:
         self.began = time.perf_counter()
         self.n_restarts = n_restarts
         self.limit = math.inf if time_limit is None else as_positive(time_limit, "time_limit")
         self.trace: list[tuple[float, float]] = []
         self._batch = 0
         self._last = self.began
-        self._progress = progress
 
     def next_batch(self, chains: list[_Chain]) -> list[int] | None:
         """How often each chain is to perturb next; None at the end."""
@@ -179,7 +176,6 @@ class _Watch:
         best, done = max(chain.value for chain in chains), sum(chain.done for chain in chains)
         if not self.trace or best > self.trace[-1][1]:
             self.trace.append((now - self.began, best))
-        self._show(done, now - self.began)
         if done == self.n_restarts or now - self.began >= self.limit:
             return None
         fitting = int(self._batch * BATCH_SECONDS / (now - self._last))
@@ -192,13 +188,6 @@ class _Watch:
         if self.n_restarts is None:
             return 1 << 62
         return (self.n_restarts + CHAINS - 1 - k) // CHAINS
-
-    def _show(self, done: int, seconds: float) -> None:
-        if self.n_restarts is not None:
-            self._progress(done, self.n_restarts)
-        else:
-            limit = math.ceil(1000 * self.limit)
-            self._progress(min(limit, int(1000 * seconds)), limit)
 
 
 class _Chain:
@@ -218,13 +207,13 @@ class _Chain:
             children=np.zeros((KEPT, len(children), 2), np.int32),
             values=np.zeros(KEPT),
             keys=np.zeros(KEPT, np.int64),
-            count=np.zeros(1, np.int64),
+            number=np.zeros(1, np.int64),
         )
 
     @property
     def value(self) -> float:
         """The log weight of the best tree so far; -inf if it is forbidden."""
-        best = float(self.kept.values[: self.kept.count[0]].max())
+        best = float(self.kept.values[: self.kept.number[0]].max())
         return best if best > FORBIDDEN else -math.inf
 
     def start(self) -> None:
@@ -283,7 +272,7 @@ def _nodes(children: IntArray) -> IntArray:
 
 def _result(potential: Potential, chains: list[_Chain], watch: _Watch) -> SearchResult:
     """The trees of all chains together."""
-    kept = [(chain.kept, int(chain.kept.count[0])) for chain in chains]
+    kept = [(chain.kept, int(chain.kept.number[0])) for chain in chains]
     keys, values, children = (
         np.concatenate([getattr(trees, name)[:count] for trees, count in kept])
         for name in ("keys", "values", "children")

@@ -2,7 +2,7 @@
 
 A potential that states sums and a compiled split function is searched by compiled kernels. For any
 other the same kernels run as plain Python, over tables with a column for each leaf (1 where a
-cluster has it) and with the weights of splits from NumPy, many in one call: slower, with the same
+cluster has it) and with the weights of splits from NumPy, many in one call: slower, the same
 answers.
 """
 
@@ -148,7 +148,7 @@ class _Sums:
 
 
 class PlainModel(SearchModel):
-    """Any potential, its splits weighed by NumPy; the sums are 1 for each leaf of a cluster."""
+    """Any potential, its splits weighed by NumPy; a cluster has a sum for each leaf, 1 or 0."""
 
     def __init__(self, potential: Potential) -> None:
         self.potential = potential
@@ -170,8 +170,8 @@ class PlainModel(SearchModel):
 
     def _weigh(self, splits: Splits, table: FloatArray, model: Model) -> bool:
         """See `kernels.unions`; a bad log psi is an error at once."""
-        count = int(splits.count[0])
-        splits.count[0] = 0
+        count = int(splits.number[0])
+        splits.number[0] = 0
         if count > 0:
             left, right = (table[splits.rows[:count, side], SUMS:] > 0 for side in (0, 1))
             splits.log_psi[:count] = self.potential.split_log_weights(left, right)
