@@ -79,7 +79,7 @@ def test_what_is_kept_agrees_with_the_tree(kind, name):
     potential, tolerance = make(name), max(1e-11, PROBLEMS[name].tolerance)
     made = chain(kind, potential)
     made.start()
-    for _ in range(4 if kind == "plain" else 100):
+    for _ in range(4 if kind == "plain" else 30):
         made.run(1)
         expected, bars = log_weights(potential, tree_of(made))
         found = made._kernel.totals(made._tree)
@@ -228,11 +228,11 @@ def _nan_for_odd_pairs(left, right, parent):
 
 
 def test_a_log_weight_that_is_not_a_number_is_named():
-    """Greedy never meets the split, but some move does."""
+    """The start does not have the split, but some move makes it."""
     values = np.array([[100.0, 1], [1.0, 1], [2.0, 1], [3.0, 1], [40.0, 1], [50.0, 1]])
     potential = hct.FunctionPotential(_nan_for_odd_pairs, values)
     start = hct.Tree.from_nested((((((1, 2), 3), 4), 5), 0))
-    with pytest.raises(ValueError, match=r"the split \{'0'\} \| \{'1'\} is nan"):
+    with pytest.raises(ValueError, match=r"the split \{'[01]'\} \| \{'[01]'\} is nan"):
         local_search(potential, start, restarts=50, rng=0)
 
 

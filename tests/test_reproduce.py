@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -391,6 +392,14 @@ def test_interrupted(tmp_path):
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
     assert first.startswith("[1/2] dasgupta")
-    assert rest == "hctrellis: interrupted\n"
+    assert rest == "hctrellis: interrupted; no page was written\n"
     assert process.returncode == 130
     assert not (tmp_path / "out" / "index.html").exists()
+
+
+def test_what_does_not_hold_is_named(tmp_path, capsys, monkeypatch):
+    failed = replace(small("complexity"), claims={"water is dry": False, "water is wet": True})
+    monkeypatch.setattr("hctrellis.cli.reproduce.reproduce", lambda *given: failed)
+    assert main(["reproduce", "complexity", "-q", "-o", str(tmp_path)]) == 3
+    assert capsys.readouterr().err == "hctrellis: did not hold: complexity: water is dry\n"
+    assert "✗ water is dry" in (tmp_path / "index.html").read_text("utf-8")

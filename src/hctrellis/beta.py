@@ -186,7 +186,7 @@ def choose_beta(
     --------
     >>> import hctrellis as hct
     >>> choice = choose_beta(lambda data, beta: hct.Linkage([1.0, 2.0, 2.0], beta=beta))
-    >>> choice.beta, choice.rule
+    >>> round(choice.beta, 1), choice.rule
     (5.3, 'heat capacity')
     """
     as_count(n_resamples, "n_resamples")

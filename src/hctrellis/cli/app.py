@@ -56,7 +56,9 @@ ABOUT_REPRODUCE = (
     "Make the tables and figures of the paper (arXiv:2002.11661) again, number by number.\n\n"
     "Writes one page, as HTML (index.html) and as Markdown (reproduction.md with its figures): the "
     "paper's numbers, ours, the difference, and what to conclude. The full size takes minutes, "
-    "[bold]--small[/bold] seconds."
+    "[bold]--small[/bold] seconds.\n\n"
+    "Exit code: 0 if all that is claimed holds, 3 if something does not, 1 if the run failed, 2 if "
+    "the command is wrong, 130 after Ctrl-C."
 )
 
 
@@ -615,4 +617,4 @@ def reproduce(
     from hctrellis.cli.reproduce import run_reproduce
 
     names = [part.value for part in parts or ()]
-    run_reproduce(names, output, "small" if small else "full", seed, data, html, quiet)
+    raise typer.Exit(run_reproduce(names, output, small, seed, data, html, quiet))

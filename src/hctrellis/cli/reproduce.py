@@ -7,41 +7,47 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from hctrellis.cli import INTERRUPTED, complain
 from hctrellis.plotting import require_matplotlib
 from hctrellis.reproduce import chosen, reproduce
 from hctrellis.reproduce.record import Experiment, Size
 
 LINE = 78
+NOT_HELD = 3
 
 
 def run_reproduce(
     names: Sequence[str],
     output: Path,
-    size: Size,
+    small: bool,
     seed: int,
     data: Path | None,
     html: bool,
     quiet: bool,
-) -> None:
-    """Run experiments, write the page, and say where it is."""
+) -> int:
+    """Run experiments, write the page, say where it is, and return the exit code."""
     from hctrellis.reproduce.expression import read_expression
     from hctrellis.reproduce.page import Page, write
 
     require_matplotlib()
-    wanted = chosen(names)
+    size: Size = "small" if small else "full"
     table = None if data is None else read_expression(data)
+    wanted = chosen(names)
     output.mkdir(parents=True, exist_ok=True)
     experiments, seconds = [], []
-    for k, name in enumerate(wanted):
-        start = time.perf_counter()
-        with _Line(f"[{k + 1}/{len(wanted)}] {name}", hidden=quiet) as tell:
-            experiments.append(reproduce(name, size, seed, tell, table))
-        seconds.append(time.perf_counter() - start)
+    try:
+        for k, name in enumerate(wanted):
+            start = time.perf_counter()
+            with _Line(f"[{k + 1}/{len(wanted)}] {name}", hidden=quiet) as tell:
+                experiments.append(reproduce(name, size, seed, tell, table))
+            seconds.append(time.perf_counter() - start)
+    except KeyboardInterrupt:
+        return complain("interrupted; no page was written", INTERRUPTED)
     command = _command(names, size, seed, data)
     written = write(Page(experiments, seconds, size, command), output, html)
     if not quiet:
         print("\n".join(map(str, written)))
-    _complain(experiments)
+    return _complain(experiments)
 
 
 class _Line:
@@ -76,9 +82,12 @@ def _command(names: Sequence[str], size: Size, seed: int, data: Path | None) -> 
     return " ".join([*words, f"--seed {seed}"])
 
 
-def _complain(experiments: Sequence[Experiment]) -> None:
-    """Name the claims that did not hold."""
-    for one in experiments:
-        for claim, holds in one.claims.items():
-            if not holds:
-                print(f"{one.name}: did not hold: {claim}", file=sys.stderr)
+def _complain(experiments: Sequence[Experiment]) -> int:
+    """Name the claims that did not hold, and return the exit code."""
+    failed = [
+        f"{one.name}: {claim}"
+        for one in experiments
+        for claim, holds in one.claims.items()
+        if not holds
+    ]
+    return complain(f"did not hold: {'; '.join(failed)}", NOT_HELD) if failed else 0

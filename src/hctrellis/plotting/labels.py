@@ -74,7 +74,8 @@ def fit_labels(labels: Sequence[str], size: float, room: float) -> tuple[list[st
     if widths[-1] * A_LITTLE_SMALLER <= room:
         width = widths[-1]
     if width > room:
-        size = max(min(size, READABLE), size * room / width)
+        fitting = (size + ROUNDED_UP) * room / width - ROUNDED_UP
+        size = max(min(size, READABLE), fitting)
     return [literal(shorten(text, size, room)) for text in texts], size
 
 
