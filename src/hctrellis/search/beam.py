@@ -70,7 +70,7 @@ def beam_search(
     >>> from hctrellis import Linkage
     >>> model = Linkage([[0.0], [1.0], [2.1], [5.0]], method="average")
     >>> [round(model.energy(tree), 3) for tree in beam_search(model, n_best=2)]
-    [6.567, 6.733]
+    [6.567, 6.617]
     """
     model = search_model(potential)
     n = potential.n_leaves
