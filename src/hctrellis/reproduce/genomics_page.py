@@ -71,7 +71,7 @@ def present(study: Study) -> Experiment:
             ),
             Number(
                 "greedy tree is not the best",
-                "yes, in the draw shown",
+                "one draw, no number",
                 f"in {missed:.0f}% of the draws",
                 "",
             ),

@@ -147,11 +147,11 @@ def counted(number: int, noun: str) -> str:
 def show_seconds(seconds: float) -> str:
     """A time with its unit.
 
-    >>> show_seconds(0.00123), show_seconds(2.0), show_seconds(900)
-    ('1.2 ms', '2.0 s', '15 min')
+    >>> show_seconds(0.00123), show_seconds(0.43), show_seconds(2.0), show_seconds(900)
+    ('1.2 ms', '430 ms', '2.0 s', '15 min')
     """
     if seconds < 1:
-        return f"{1000 * seconds:.2g} ms"
+        return f"{rounded(1000 * seconds)} ms"
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 

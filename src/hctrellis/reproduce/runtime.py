@@ -88,6 +88,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
     graph = best_tree_seconds(Dasgupta(ladder()))
     batches = {n: _batch_seconds(n, size, seed) for n in PAPER_JETS}
     factors = [PAPER_JETS[n] / curve[n] for n in PAPER_JETS]
+    others = (PAPER_GENOMICS / genomics, PAPER_DASGUPTA / graph)
     return Experiment(
         name="runtime",
         title="Times",
@@ -140,7 +141,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
             "end of this page. The times depend on the number of leaves, not on the data. The 12 "
             "samples are made up for this measurement."
         ],
-        claims={"every time is shorter than the paper's": all(factor > 1 for factor in factors)},
+        claims={"every time is shorter than the paper's": min(*factors, *others) > 1},
     )
 
 

@@ -24,22 +24,36 @@ LEAVES = 9
 ORDERS: tuple[Order, ...] = ("norm", "random", "traversal")
 SOURCES = ("simulator", "beam search")
 N_TEST, SIZES = 100, (1, 3, 10, 30, 100, 200, 500, 1000, 1500, 3000, 10_000)
+RESAMPLED = 300  # sets of test jets
 SMALL_N_TEST, SMALL_SIZES = 8, (10, 30, 100, 300)
 
 
 class Point(NamedTuple):
-    """A trellis, and the MAP found in it, relative to greedy, over the test jets."""
+    """A trellis, and the MAP found in it for every test jet."""
 
     n_jets: int
     """Jets that the trellis was built on."""
     n_clusters: int
     sparsity: float
-    found: float
-    """Share of the jets that have a tree of non-zero weight in the trellis."""
-    gain: float
-    """Mean of MAP - greedy over those jets."""
-    error: float
-    """Standard error of that mean."""
+    gains: FloatArray
+    """MAP - greedy of each test jet; -inf where the trellis has no tree of non-zero weight."""
+
+    @property
+    def found(self) -> float:
+        """Share of the jets that have a tree of non-zero weight in the trellis."""
+        return float(np.isfinite(self.gains).mean())
+
+    @property
+    def gain(self) -> float:
+        """Mean of MAP - greedy over those jets."""
+        some = self.gains[np.isfinite(self.gains)]
+        return float(some.mean()) if len(some) > 0 else np.nan
+
+    @property
+    def error(self) -> float:
+        """Standard error of that mean."""
+        some = self.gains[np.isfinite(self.gains)]
+        return float(some.std(ddof=1) / np.sqrt(len(some))) if len(some) > 1 else np.nan
 
 
 @dataclass(frozen=True)
@@ -52,20 +66,54 @@ class Baselines:
 
 @dataclass(frozen=True)
 class SparseStudy:
-    """MAP against sparsity for each source of trees and order of leaves."""
+    """MAP against sparsity for each source of trees and order of leaves.
 
-    n_test: int
-    baselines: Baselines
+    Attributes
+    ----------
+    beam, exact : float64 arrays, shape (jets,)
+        Log likelihood of the trees of beam search and of the best trees, relative to greedy.
+    curves : dict
+        By source of trees and order of leaves.
+    """
+
+    beam: FloatArray
+    exact: FloatArray
     curves: dict[tuple[str, str], list[Point]]
 
-    def crossing(self, source: str, order: str) -> float | None:
-        """The sparsity at which a curve passes beam search, interpolated; None if it does not."""
-        level, before = self.baselines.beam, None
-        for point in (p for p in self.curves[source, order] if p.found == 1):
-            if point.gain >= level:
-                return point.sparsity if before is None else _between(before, point, level)
-            before = point
+    @property
+    def n_test(self) -> int:
+        """Number of test jets."""
+        return len(self.beam)
+
+    @property
+    def baselines(self) -> Baselines:
+        """Means of beam search and of the exact answer."""
+        return Baselines(float(self.beam.mean()), float(self.exact.mean()))
+
+    def crossing(self, source: str, order: str, jets: IntArray | None = None) -> float | None:
+        """The sparsity at which a curve passes beam search, interpolated; None if it does not.
+
+        By default for the mean over all test jets; `jets` may select some, or some repeatedly.
+        """
+        chosen = np.arange(self.n_test) if jets is None else jets
+        before: tuple[float, float] | None = None
+        for point in self.curves[source, order]:
+            lead = float((point.gains - self.beam)[chosen].mean())
+            if lead >= 0:
+                return point.sparsity if before is None else _zero(before, (point.sparsity, lead))
+            before = (point.sparsity, lead) if np.isfinite(lead) else None
         return None
+
+    def crossing_range(self, source: str, order: str) -> tuple[float, float] | None:
+        """Where the crossing is in two thirds of resampled sets of test jets."""
+        rng = np.random.default_rng(0)
+        draws = rng.integers(self.n_test, size=(RESAMPLED, self.n_test))
+        found = [self.crossing(source, order, jets) for jets in draws]
+        crossings = [at for at in found if at is not None]
+        if len(crossings) < RESAMPLED:
+            return None
+        low, high = (float(np.quantile(crossings, q)) for q in (1 / 6, 5 / 6))
+        return low, high
 
 
 _done: dict[tuple[Size, int], SparseStudy] = {}
@@ -85,11 +133,10 @@ def gain_at(points: Sequence[Point], sparsity: float) -> float:
     return float(np.interp(np.log(sparsity), logs, [point.gain for point in points]))
 
 
-def _between(one: Point, other: Point, level: float) -> float:
-    """Where the line between two points, in the logarithm of sparsity, has a level."""
-    share = (level - one.gain) / (other.gain - one.gain)
-    logs = np.log([one.sparsity, other.sparsity])
-    return float(np.exp(logs[0] + share * (logs[1] - logs[0])))
+def _zero(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Where the line between two points (sparsity, lead), in log sparsity, is 0."""
+    share = -one[1] / (other[1] - one[1])
+    return float(one[0] * (other[0] / one[0]) ** share)
 
 
 def study(
@@ -117,9 +164,6 @@ def study(
     beams = [beam_search(model)[0] for model in tests]
     beam_weights = np.array([m.log_weight(tree) for m, tree in zip(tests, beams, strict=True)])
     exact = np.array([infer(model).map_log_weight for model in tests])
-    baselines = Baselines(
-        float((beam_weights - greedy_weights).mean()), float((exact - greedy_weights).mean())
-    )
     curves = {}
     for source in SOURCES:
         progress(f"trees by the {source} on {len(train):,} jets")
@@ -132,10 +176,11 @@ def study(
             points = []
             for n_jets, trellis in _trellises(train, trees, order, sizes, rng):
                 maps = [_map_log_weight(model, trellis, places[i]) for i, model in enumerate(tests)]
-                points.append(_point(n_jets, trellis, np.array(maps), greedy_weights))
+                gains = np.array(maps) - greedy_weights
+                points.append(Point(n_jets, trellis.n_clusters, trellis.sparsity, gains))
                 progress(f"{source}, {order}, {n_jets} jets: sparsity {trellis.sparsity:.3g}")
             curves[source, str(order)] = points
-    return SparseStudy(n_test, baselines, curves)
+    return SparseStudy(beam_weights - greedy_weights, exact - greedy_weights, curves)
 
 
 def _trellises(
@@ -164,11 +209,3 @@ def _tree(source: str, jet: simulate.Jet) -> Tree:
 def _map_log_weight(model: Ginkgo, trellis: SparseTrellis, order: IntArray) -> float:
     solution = trellis.reorder(order).solve(model)
     return float(solution.best[-1] * np.log(2)) if solution.rest[-1] > 0 else -np.inf
-
-
-def _point(n_jets: int, trellis: SparseTrellis, maps: FloatArray, greedy: FloatArray) -> Point:
-    gains = (maps - greedy)[np.isfinite(maps)]
-    mean = float(gains.mean()) if len(gains) > 0 else np.nan
-    error = float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else np.nan
-    found = len(gains) / len(maps)
-    return Point(n_jets, trellis.n_clusters, trellis.sparsity, found, mean, error)
