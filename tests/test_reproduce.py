@@ -142,6 +142,22 @@ def test_sparse_curves_rise():
     assert last.gain > first.gain + 0.5
 
 
+def test_crossing_is_interpolated():
+    def point(sparsity, *gains):
+        return sparse.Point(1, 9, sparsity, np.array(gains))
+
+    curve = [point(1e-4, -np.inf, 5.0), point(1e-3, -1.0, 1.0), point(1e-1, 2.0, 2.0)]
+    found = sparse.SparseStudy(np.ones(2), np.full(2, 3.0), {("simulator", "norm"): curve})
+    assert found.crossing("simulator", "norm") == pytest.approx(1e-2)
+    assert found.crossing("simulator", "norm", np.array([1, 1])) == pytest.approx(1e-4)
+    low, high = found.crossing_range("simulator", "norm")
+    assert low <= 1e-2 <= high
+    assert (curve[0].found, curve[0].gain) == (0.5, 5.0)
+    flat = sparse.SparseStudy(np.full(2, 9.0), np.full(2, 9.0), found.curves)
+    assert flat.crossing("simulator", "norm") is None
+    assert flat.crossing_range("simulator", "norm") is None
+
+
 def test_ladder():
     model = hct.Dasgupta(dasgupta.ladder())
     assert hct.infer(model).map_log_weight == pytest.approx(-40.08)

@@ -196,7 +196,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         notes=_notes(drawn),
         claims={
             f"chi squared is not improbable (p = {p_value:.2f}, above 0.001)": p_value > 0.001,
-            "no count deviates by more than 4.5 standard deviations, where 5 or more are expected": (
+            "no count of which 5 or more are expected is off by more than 4.5 deviations": (
                 bool(np.abs(_common(drawn)[1]).max() < 4.5)
             ),
             "the probabilities of the allowed trees, listed one by one, add up to 1": (
@@ -218,8 +218,9 @@ def _notes(drawn: Drawn) -> list[str]:
     return [
         f"Why not {PAPER_ALLOWED} allowed trees? No jet can allow {PAPER_ALLOWED}. A tree is "
         "forbidden exactly if it joins two leaves that are together lighter than t_cut, and "
-        f"counting what is left gives multiples of three only (..., {numbers}). We take the paper's "
-        f"{PAPER_ALLOWED} for the number of different trees among its {PAPER_SAMPLES:,} samples.",
+        f"counting what is left gives multiples of three only (..., {numbers}). We take the "
+        f"paper's {PAPER_ALLOWED} for the number of different trees among its "
+        f"{PAPER_SAMPLES:,} samples.",
         "The paper's jet is not published. Ours is the first of "
         f"{drawn.tried:,} simulated five-leaf jets that allows {ALLOWED} trees of which, to the "
         f"nearest number, {PAPER_ALLOWED} are to be expected in {PAPER_SAMPLES:,} samples "

@@ -162,22 +162,26 @@ def _conclusion(found: Found) -> str:
         else f"The paper rounds to one digit; the means differ by up to {beyond:.2f} more than "
         f"that, and ours have a statistical error of {error:.2f}."
     )
-    return f"{rounding} {_alternation(found)}Beam search finds the best tree on {beam} of the jets, greedy on {greedy_}."
+    return (
+        f"{rounding} {_sizes(found)} Beam search finds the best tree on {beam} of the jets, greedy "
+        f"on {greedy_}."
+    )
 
 
-def _alternation(found: Found) -> str:
-    """Whether odd and even numbers of leaves differ, in words."""
+def _sizes(found: Found) -> str:
+    """How the number of leaves matters, in words."""
     gaps = found.exact - found.beam
     present = [n for n in ginkgo510.LEAVES if (found.leaves == n).any()]
     means = {n: gaps[found.leaves == n].mean() for n in present}
     low, high = (find(means, key=lambda n: means[n]) for find in (min, max))
     steps = np.sign(np.diff(list(means.values())))
-    zigzag = " up and down from odd to even numbers" if (steps[1:] != steps[:-1]).all() else ""
+    zigzag = (steps[1:] != steps[:-1]).all()
+    goes = "goes up and down from odd to even numbers" if zigzag else "varies"
     return (
-        f"The mix of sizes matters: trellis − beam search goes{zigzag or ' with the size'}, from "
+        f"The mix of sizes matters: trellis − beam search {goes}, from "
         f"{means[low]:.2f} at {low} leaves to {means[high]:.2f} at {high}, and with all numbers of "
         "leaves equally frequent the largest difference from the paper's means would be "
-        f"{_largest_if_alike(found):.2f}. "
+        f"{_largest_if_alike(found):.2f}."
     )
 
 
