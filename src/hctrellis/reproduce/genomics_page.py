@@ -276,10 +276,9 @@ def _betas(draw: Draw) -> Table:
 def _gap_figure(study: Study) -> Figure:
     figure, ax = new_figure(HALF, 3.6)
     found = study.gaps == 0
-    top = np.quantile(study.gaps, 0.99) if (~found).any() else 1.0
-    edges = np.linspace(0, max(top, 1e-6), 21)
+    edges = np.linspace(0, max(study.gaps.max(), 1.0), 25)
     share = 100 / study.n_draws
-    counts = np.histogram(np.minimum(study.gaps[~found], edges[-1]), edges)[0] * share
+    counts = np.histogram(study.gaps[~found], edges)[0] * share
     ax.bar(edges[:-1], counts, np.diff(edges), align="edge", color=RED, label="greedy misses it")
     ax.bar(
         -edges[1],

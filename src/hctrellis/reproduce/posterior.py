@@ -156,7 +156,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         f"expectation over the trees that were seen; here the probabilities of all allowed "
         "trees come from the trellis itself, exactly.",
         verdict=f"The sampled histogram agrees with the exact posterior: χ² = {value:.0f} for "
-        f"{freedom} degrees of freedom (p = {p_value:.2f}).",
+        f"{freedom} degrees of freedom (p\xa0=\xa0{p_value:.2f}).",
         conclusion=f"Over {allowed} trees whose probabilities span "
         f"{np.log10(drawn.probabilities[0] / drawn.probabilities[-1]):.1f} orders of magnitude, "
         f"the largest deviation of a count is {largest:.1f} of its standard deviations. The "

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hctrellis import simulate
 from hctrellis.batch import infer_many
-from hctrellis.posterior import infer
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
@@ -28,6 +27,7 @@ from hctrellis.reproduce.record import (
     show_seconds,
     silent,
 )
+from hctrellis.reproduce.timing import best_tree_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,26 +40,6 @@ LARGEST = {"small": 12, "full": 20}
 SMALLEST = 4
 LOW_CUT = 1.21  # t_cut of jets with more than 10 leaves
 BATCH = {"small": 100, "full": 2000}
-LEAST_RUNS, LEAST_SECONDS = 3, 0.3
-
-
-def best_tree_seconds(model: Potential) -> float:
-    """The median time of log Z and the best tree, with compiled kernels."""
-
-    def solve() -> None:
-        _ = infer(model).map_tree
-
-    solve()
-    return _median_seconds(solve)
-
-
-def _median_seconds(work: Callable[[], None]) -> float:
-    times: list[float] = []
-    while len(times) < LEAST_RUNS or sum(times) < LEAST_SECONDS:
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
 
 
 def _jet(n_leaves: int, seed: int) -> Potential:
@@ -145,8 +125,8 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
     )
 
 
-def _list(times: object) -> str:
-    texts = [show_seconds(t) for t in times]  # type: ignore[attr-defined]
+def _list(times: Iterable[float]) -> str:
+    texts = [show_seconds(seconds) for seconds in times]
     return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
