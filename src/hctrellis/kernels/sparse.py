@@ -6,8 +6,6 @@ A template (see `bind`), on top of `weights`. Leaves have the first numbers.
 # mypy: ignore-errors
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hctrellis.kernels.simd import LANES, load, store
@@ -35,23 +33,23 @@ def weigh_listed(parents, offsets, lefts, rights, n_leaves, features, own, param
                 put(leaves, n_leaf_splits, k, left, right, parent, features, own, cross)
                 n_leaf_splits += 1
                 if n_leaf_splits == BLOCK:
-                    weigh_leaves(leaves, n_leaf_splits, params, out)
+                    weigh_block(leaves, n_leaf_splits, True, params, out)
                     n_leaf_splits = 0
             else:
                 put(pairs, n_pairs, k, left, right, parent, features, own, cross)
                 n_pairs += 1
                 if n_pairs == BLOCK:
-                    weigh_pairs(pairs, n_pairs, params, out)
+                    weigh_block(pairs, n_pairs, False, params, out)
                     n_pairs = 0
-    weigh_pairs(pairs, n_pairs, params, out)
-    weigh_leaves(leaves, n_leaf_splits, params, out)
+    weigh_block(pairs, n_pairs, False, params, out)
+    weigh_block(leaves, n_leaf_splits, True, params, out)
 
 
 @jit
 def new_block(n_features):
-    """Rows of left, right and parent; own, distance, x and factor; number of each split."""
+    """Rows of left, right and parent; own, distance and log psi; number of each split."""
     rows = np.ones((3, max(1, n_features) * BLOCK))
-    return rows, np.zeros((4, BLOCK)), np.zeros(BLOCK, np.int64)
+    return rows, np.zeros((3, BLOCK)), np.zeros(BLOCK, np.int64)
 
 
 @jit
@@ -69,31 +67,20 @@ def put(block, i, k, left, right, parent, features, own, cross):
 
 
 @jit
-def weigh_pairs(block, count, params, out):
-    """Log psi of the splits of a block."""
+def weigh_block(block, count, apart, params, out):
+    """Log psi of the splits of a block; apart: their left children are single leaves."""
     rows, values, numbers = block
     for i in range(0, count, LANES):
         left, right, parent = load_rows(rows, i)
-        x, factor = pair(left, right, parent, params, load(values[1], i))
-        store(values[2], i, load(values[0], i) + x)
-        if SCALED:
-            store(values[3], i, factor)
+        distance = load(values[1], i)
+        if apart:
+            x, factor = leaf(left, right, parent, params, distance)
+        else:
+            x, factor = pair(left, right, parent, params, distance)
+        x = load(values[0], i) + x
+        store(values[2], i, x + np.log(factor) if SCALED else x)
     for i in range(count):
-        out[numbers[i]] = values[2, i] + (math.log(values[3, i]) if SCALED else 0.0)
-
-
-@jit
-def weigh_leaves(block, count, params, out):
-    """The same where the left children are single leaves."""
-    rows, values, numbers = block
-    for i in range(0, count, LANES):
-        left, right, parent = load_rows(rows, i)
-        x, factor = leaf(left, right, parent, params, load(values[1], i))
-        store(values[2], i, load(values[0], i) + x)
-        if SCALED:
-            store(values[3], i, factor)
-    for i in range(count):
-        out[numbers[i]] = values[2, i] + (math.log(values[3, i]) if SCALED else 0.0)
+        out[numbers[i]] = values[2, i]
 
 
 @jit
