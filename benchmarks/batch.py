@@ -12,14 +12,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import fastjet
+import numpy as np
+
 import hctrellis as hct
-from common import best_seconds, machine, run_python, table, write_section
-from exact import Targets, log
+from common import best_seconds, exp_nanoseconds, machine, run_python, table, write_section
+from exact import Targets, log, scalar_run
+from hctrellis.clusters import n_splits
+from hctrellis.lanes import solve_jets
 from hctrellis.simulate import Jets, ginkgo
 from hctrellis.trellis.blocks import default_threads
 
 RATES = {"lam": 1.5, "t_cut": 16.0}
 SIZES = (5, 8, 10, 12)
+BESIDE_SIZE = 10  # leaves of the jets that others are timed on
+LOOP = 500  # of them go through slow loops
 ONE_SIZE = 5000  # jets of equal size
 LOCAL, CLUSTER = 20_000, 50_000  # jets of 5 to 10 leaves
 FILE = 5000
@@ -58,6 +65,76 @@ def rates() -> dict[int, float]:
         found[n] = ONE_SIZE / seconds(infer, ginkgo(ONE_SIZE, leaves=n, rng=n))
         log(f"{n} leaves: {found[n]:,.0f} jets per second")
     return found
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Microseconds per jet of `BESIDE_SIZE` leaves, on one core."""
+
+    exp: float
+    ours: float
+    whole: float
+    kernel: float
+    loop: float
+    infer: float
+    fastjet: float
+    fastjet_loop: float
+
+    def rows(self) -> list[list[str]]:
+        names = {
+            "np.exp of as many numbers as there are pairs": self.exp,
+            "side by side: from momenta to log Z, MAP value and tree": self.ours,
+            "`infer_many`: from an Awkward array to its table": self.whole,
+            "a scalar kernel, nothing else": self.kernel,
+            "the same in a loop over jets, from momenta": self.loop,
+            "`infer` in a loop over jets": self.infer,
+            "fastjet: an Awkward array, all jets in one call": self.fastjet,
+            "fastjet: a loop over jets, from momenta": self.fastjet_loop,
+        }
+        return [[name, f"{value:.1f}", f"{value / self.ours:.2f}"] for name, value in names.items()]
+
+
+def beside() -> Beside:
+    """What one jet costs here and elsewhere; fastjet clusters it greedily."""
+    jets = ginkgo(ONE_SIZE, leaves=BESIDE_SIZE, rng=BESIDE_SIZE)
+    momenta = jets.momenta.reshape(ONE_SIZE, BESIDE_SIZE, 4)
+    some = momenta[:LOOP]
+    events = jets.to_awkward()
+    definition = fastjet.JetDefinition(fastjet.cambridge_algorithm, 1.0)
+
+    def cluster(jet: np.ndarray) -> object:
+        particles = [fastjet.PseudoJet(px, py, pz, e) for e, px, py, pz in jet.tolist()]
+        return fastjet.ClusterSequence(particles, definition).inclusive_jets()
+
+    def each(function: Callable[[np.ndarray], object]) -> Callable[[], object]:
+        return lambda: [function(jet) for jet in some]
+
+    def cost(run: Callable[[], object], n_jets: int) -> float:
+        run()
+        return 1e6 * best_seconds(run) / n_jets
+
+    found = Beside(
+        exp=exp_nanoseconds() * n_splits(BESIDE_SIZE) / 1e3,
+        ours=cost(lambda: solve_jets(hct.Ginkgo, momenta, RATES), ONE_SIZE),
+        whole=cost(lambda: hct.infer_many(events, "ginkgo", scheduler="serial", **RATES), ONE_SIZE),
+        kernel=cost(scalar_run(hct.Ginkgo(some[0], **RATES)), 1),
+        loop=cost(each(lambda jet: scalar_run(hct.Ginkgo(jet, **RATES))()), LOOP),
+        infer=cost(each(lambda jet: hct.infer(hct.Ginkgo(jet, **RATES)).map_tree), LOOP),
+        fastjet=cost(
+            lambda: fastjet.ClusterSequence(events, definition).inclusive_jets(), ONE_SIZE
+        ),
+        fastjet_loop=cost(each(cluster), LOOP),
+    )
+    log(f"{BESIDE_SIZE} leaves: {found}")
+    return found
+
+
+def beside_targets(targets: Targets, found: Beside) -> None:
+    name = f"{BESIDE_SIZE}-leaf jets, one core"
+    targets.at_most(f"{name}: log Z and MAP / np.exp per pair", 0.75, found.ours / found.exp)
+    targets.at_least(f"{name}: scalar kernel in a loop / side by side", 10, found.loop / found.ours)
+    fastest = min(found.fastjet, found.fastjet_loop)
+    targets.at_most(f"{name}: `infer_many` / fastjet", 2.5, found.whole / fastest)
 
 
 def local_gain(scheduler: str) -> Gain:
@@ -104,8 +181,9 @@ def gains() -> Iterator[Gain]:
 def measure() -> str:
     """Run everything and return the section of the results."""
     targets = Targets()
+    others = beside()
+    beside_targets(targets, others)
     speeds = rates()
-    targets.at_least("10-leaf jets per second and core", 15_000, speeds[10])
     found = list(gains())
     if default_threads() >= 2:
         local = max(gain.ratio for gain in found[:2])
@@ -113,10 +191,10 @@ def measure() -> str:
         targets.at_least(f"two Dask workers against one, {CLUSTER:,} jets", 1.5, found[2].ratio)
     command = from_file_to_parquet()
     targets.at_most(f"{FILE:,} jets of 5 to 10 leaves, from file to Parquet", 10, command, " s")
-    return section(targets, speeds, found)
+    return section(targets, others, speeds, found)
 
 
-def section(targets: Targets, speeds: dict[int, float], found: list[Gain]) -> str:
+def section(targets: Targets, others: Beside, speeds: dict[int, float], found: list[Gain]) -> str:
     speed_rows = [[str(n), f"{speed:,.0f}", f"{1e6 / speed:.1f}"] for n, speed in speeds.items()]
     gain_rows = [
         [g.name, f"{g.n_jets:,}", f"{g.one:.2f}", f"{g.two:.2f}", f"{g.ratio:.2f}"] for g in found
@@ -129,7 +207,9 @@ def section(targets: Targets, speeds: dict[int, float], found: list[Gain]) -> st
             *(f"- {fact}" for fact in machine()),
             "\n### Targets\n",
             targets.table(),
-            "### One core\n",
+            f"### One jet of {BESIDE_SIZE} leaves, one core\n",
+            table(["", "microseconds", "/ side by side"], others.rows()),
+            "### One core, `infer_many`\n",
             table(["leaves", "jets per second", "microseconds per jet"], speed_rows),
             "### Two workers, jets of 5 to 10 leaves\n",
             table(["workers", "jets", "one: seconds", "two: seconds", "ratio"], gain_rows),

@@ -141,6 +141,13 @@ def measure_speed(name: str, n: int) -> Speed:
 
 def scalar(potential: hct.Potential) -> float:
     """Nanoseconds per pair of the plain kernel, features and its compilation not counted."""
+    run = scalar_run(potential)
+    run()
+    return per_pair(run, potential.n_leaves)
+
+
+def scalar_run(potential: hct.Potential) -> Callable[[], object]:
+    """The plain kernel with all that it needs."""
     lattice = Lattice(potential.n_leaves)
     rows = potential.features(lattice)
     features = np.array(rows) if rows else np.empty((0, len(lattice)))
@@ -150,12 +157,7 @@ def scalar(potential: hct.Potential) -> float:
     params = (potential.params(), potential.params(root=True))
     log_z, log_max = np.zeros(len(lattice)), np.zeros(len(lattice))
     kernel = bind(("weights", "scalar"), [potential.code()])
-
-    def run() -> None:
-        kernel.solve(features, node, *params, distances, log_z, log_max)
-
-    run()
-    return per_pair(run, potential.n_leaves)
+    return lambda: kernel.solve(features, node, *params, distances, log_z, log_max)
 
 
 def speeds(sizes: tuple[int, ...]) -> list[Speed]:

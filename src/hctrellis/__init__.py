@@ -6,19 +6,25 @@ post = hct.infer(hct.Linkage(table, method="average", beta=2.0))
 post.map_tree, post.map_log_probability, post.log_partition
 """
 
+from typing import TYPE_CHECKING, Any
+
 from hctrellis import orders, simulate
 from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
+from hctrellis.beta import choose_beta, sensitivity
+from hctrellis.bootstrap import bootstrap_support
 from hctrellis.branch import where
 from hctrellis.memory import TooLargeError
 from hctrellis.posterior import NoTreeError, Posterior, infer
 from hctrellis.potentials.base import Potential
+from hctrellis.potentials.clades import CladeDistribution
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.potentials.function import FunctionPotential
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
+from hctrellis.report import report_html, write_report
 from hctrellis.search import SearchResult, beam_search, greedy, local_search
 from hctrellis.tree import Tree
 from hctrellis.trellis import build
@@ -26,9 +32,14 @@ from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.grow import Growth, grow
 from hctrellis.trellis.sparse import SparseTrellis
 
+if TYPE_CHECKING:
+    from hctrellis import plotting as plotting
+    from hctrellis.estimator import TrellisClustering as TrellisClustering
+
 __all__ = [
     "BatchResult",
     "BetaSplitting",
+    "CladeDistribution",
     "CorrelationClustering",
     "Dasgupta",
     "FullTrellis",
@@ -46,13 +57,29 @@ __all__ = [
     "Tree",
     "__version__",
     "beam_search",
+    "bootstrap_support",
     "build",
+    "choose_beta",
     "greedy",
     "grow",
     "infer",
     "infer_many",
     "local_search",
     "orders",
+    "report_html",
+    "sensitivity",
     "simulate",
     "where",
+    "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs packages that are not always there, when it is asked for."""
+    from importlib import import_module
+
+    if name == "TrellisClustering":
+        return import_module("hctrellis.estimator").TrellisClustering
+    if name == "plotting":
+        return import_module("hctrellis.plotting")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

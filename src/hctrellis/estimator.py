@@ -24,7 +24,7 @@ from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.potentials.linkage import Linkage, Method
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
-from hctrellis.trellis.grow import _Growing
+from hctrellis.trellis.grow import grow
 
 try:
     from sklearn.base import BaseEstimator, ClusterMixin
@@ -37,7 +37,7 @@ except ImportError:
     ) from None
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.tree import FloatArray
 
 LINKAGES = get_args(Method)
 POTENTIALS = (*LINKAGES, "dasgupta", "correlation")
@@ -217,16 +217,17 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n = potential.n_leaves
         if n <= self.max_exact_leaves:
             return infer(potential, FullTrellis(n))
-        growing = _Rounds(potential, max(self.max_clusters, 2 * n - 1), seed)
-        if not growing.converged:
+        restarts = max(1, LEAVES_RESTARTS // n)
+        growth = grow(potential, self.max_clusters, None, seed, restarts, ROUNDS)
+        if not growth.converged:
             warnings.warn(
                 f"{n} samples are too many for all trees; the sparse trellis of "
-                f"{growing.solution.trellis.n_clusters} clusters that was grown instead has not "
+                f"{growth.trellis.n_clusters} clusters that was grown instead has not "
                 "converged: probabilities are given its trees (raise max_clusters for more)",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return infer(potential, growing.solution.trellis)
+        return infer(potential, growth.trellis)
 
     def _tree(self, data: FloatArray) -> Tree:
         """The MAP tree with heights; of several, SciPy's (all orders of single linkage tie)."""
@@ -255,28 +256,6 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 # ---- inside -----------------------------------------------------------------------------------
-
-
-class _Rounds(_Growing):
-    """A trellis grown by a number of rounds, not for a time: the same on every machine."""
-
-    def __init__(self, potential: Potential, most: int, seed: int) -> None:
-        super().__init__(potential, most, 0.0, np.random.default_rng(seed), None)
-        for _ in range(ROUNDS):
-            self.advance()
-            if self.settled:
-                break
-
-    def _first_trees(self) -> IntArray:
-        from hctrellis.search import greedy
-
-        return greedy(self.potential).children[None]
-
-    def _search(self, seconds: float) -> IntArray:
-        from hctrellis.search import local_search
-
-        restarts = max(1, LEAVES_RESTARTS // self.potential.n_leaves)
-        return local_search(self.potential, restarts=restarts, rng=self.rng).children
 
 
 def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:

@@ -8,6 +8,7 @@ probable are kept, with all splits between them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,8 +76,10 @@ class Growth:
 def grow(
     potential: Potential,
     max_clusters: int = MAX_CLUSTERS,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float | None = TIME_LIMIT,
     rng: int | np.random.Generator | None = None,
+    restarts: int | None = None,
+    max_rounds: int | None = None,
     threads: int | None = None,
     progress: Callable[[Step], None] | None = None,
 ) -> Growth:
@@ -88,8 +91,13 @@ def grow(
     max_clusters : int
         The most clusters that are kept.
     time_limit : float
-        Seconds, roughly: a round that has begun is finished, and compiling is not counted.
+        Seconds, roughly: a round that has begun is finished, and compiling is not counted. None
+        is no limit: then a seed gives the same trellis on any machine.
     rng : None, int or numpy Generator
+    restarts : int, optional
+        Of local search before the first round, at most; 100 times the number of leaves by default.
+    max_rounds : int, optional
+        As many as there is time for by default.
     threads : int, optional
         For local search.
     progress : callable, optional
@@ -103,14 +111,18 @@ def grow(
     SparseTrellis(3 leaves, 7 clusters, 6 splits, 3 trees)
     """
     most = max(as_count(max_clusters, "max_clusters"), 2 * potential.n_leaves - 1)
-    seconds = as_positive(time_limit, "time_limit")
-    growing = _Growing(potential, most, seconds, np.random.default_rng(rng), threads)
-    trace = []
+    seconds = None if time_limit is None else as_positive(time_limit, "time_limit")
+    rounds = math.inf if max_rounds is None else as_count(max_rounds, "max_rounds")
+    if restarts is None:
+        restarts = RESTARTS_PER_LEAF * potential.n_leaves
+    growing = _Growing(potential, most, seconds, restarts, np.random.default_rng(rng), threads)
+    trace: list[Step] = []
     while True:
         trace.append(growing.step())
         if progress is not None:
             progress(trace[-1])
-        if growing.settled or trace[-1].seconds > seconds:
+        late = seconds is not None and trace[-1].seconds > seconds
+        if growing.settled or late or len(trace) > rounds:
             return Growth(growing.solution.trellis, tuple(trace), growing.converged)
         growing.advance()
 
@@ -122,7 +134,8 @@ class _Growing:
         self,
         potential: Potential,
         most: int,
-        seconds: float,
+        seconds: float | None,
+        restarts: int,
         rng: np.random.Generator,
         threads: int | None,
     ) -> None:
@@ -135,7 +148,8 @@ class _Growing:
         self.crowded = False  # whether clusters were left out for lack of room
         children = self._first_trees()
         self.start = time.monotonic()
-        children = np.concatenate([children, self._search(seconds * SEARCH_SHARE)])
+        limit = None if seconds is None else seconds * SEARCH_SHARE
+        children = np.concatenate([children, self._search(restarts, limit)])
         self.solution = self._narrow(SparseTrellis.from_children(children).solve(potential))
 
     def step(self) -> Step:
@@ -167,13 +181,13 @@ class _Growing:
         climbed = local_search(self.potential, trees[0], 0, rng=self.rng, threads=self.threads)
         return np.array([tree.children for tree in [*trees, climbed.tree]])
 
-    def _search(self, seconds: float) -> IntArray:
+    def _search(self, restarts: int, seconds: float | None) -> IntArray:
         """The trees that local search finds."""
         from hctrellis.search import local_search
 
         return local_search(
             self.potential,
-            restarts=RESTARTS_PER_LEAF * self.potential.n_leaves,
+            restarts=restarts,
             time_limit=seconds,
             rng=self.rng,
             threads=self.threads,
