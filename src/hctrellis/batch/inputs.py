@@ -21,11 +21,12 @@ import numpy as np
 from hctrellis.batch import momenta as layout
 from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk
 from hctrellis.batch.momenta import Particles
-from hctrellis.batch.tables import arrow, is_text, parquet
+from hctrellis.batch.tables import arrow, check_size, is_text, open_parquet, readable, texts
 from hctrellis.lanes import Model
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.tree import Tree
+from hctrellis.treeformats import printable
 from hctrellis.trellis.full import MAX_LEAVES
 
 if TYPE_CHECKING:
@@ -189,12 +190,13 @@ class JetFile(_JetSource):
             return
         if self.tree_column not in types:
             raise ValueError(
-                f"{self.path} has no column {self.tree_column!r} with true trees; it has "
-                f"{', '.join(types) or 'none'}"
+                f"{self.path} has no column {self.tree_column!r:.80} with true trees; it has "
+                f"{printable(', '.join(types)) or 'none':.200}"
             )
         if not is_text(types[self.tree_column]):
             raise ValueError(
-                f"the column {self.tree_column!r} of {self.path} holds {types[self.tree_column]}; "
+                f"the column {self.tree_column!r:.80} of {self.path} holds "
+                f"{str(types[self.tree_column])!r:.80}; "
                 "expected trees in Newick format"
             )
 
@@ -202,13 +204,7 @@ class JetFile(_JetSource):
     def _file(self) -> Any:
         if self.path.is_dir():
             raise ValueError(f"{self.path} is a folder; give a Parquet file with jets")
-        try:
-            return parquet().ParquetFile(self.path)
-        except FileNotFoundError:
-            raise FileNotFoundError(f"there is no file {self.path}") from None
-        except arrow().ArrowInvalid as error:
-            reason = str(error).split(".")[0]
-            raise ValueError(f"{self.path} is not a Parquet file: {reason}") from None
+        return open_parquet(self.path)
 
     @cached_property
     def _place(self) -> layout.Place:
@@ -234,11 +230,16 @@ class JetFile(_JetSource):
 
     def _read(self, step: int) -> Iterator[tuple[Particles, Trees]]:
         """The jets and true trees, `step` at a time."""
-        columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
-        for rows in _full_batches(self._file.iter_batches(step, columns=columns), step):
+        for rows in _full_batches(self._batches(step), step):
             particles = layout.from_arrow(rows, self._place, str(self.path))
-            trees = rows.column(self.tree_column).to_pylist() if self.tree_column else None
+            trees = texts(rows.column(self.tree_column)) if self.tree_column else None
             yield particles, trees
+
+    def _batches(self, step: int) -> Iterator[Any]:
+        columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
+        check_size(self._file, self.path, columns, whole=False)
+        with readable(self.path):
+            yield from self._file.iter_batches(step, columns=columns)
 
 
 def _full_batches(batches: Iterable[Any], step: int) -> Iterator[Any]:

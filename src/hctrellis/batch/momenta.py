@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.batch.tables import arrow
+from hctrellis.treeformats import printable
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
@@ -99,11 +100,15 @@ def find(fields: Mapping[str, Sequence[str]], what: str) -> Place:
     names = _components(fields)
     if names:
         return Place(None, names)
+    for column, parts in fields.items():
+        twice = next((part for k, part in enumerate(parts) if part in parts[:k]), None)
+        if twice is not None:
+            raise ValueError(f"{column!r:.80} of {what} has {twice!r:.80} twice; rename one")
     found = [Place(name, inside) for name in fields if (inside := _components(fields[name]))]
     if len(found) == 1:
         return found[0]
     if found:
-        columns = ", ".join(str(place.column) for place in found)
+        columns = f"{printable(', '.join(str(place.column) for place in found)):.200}"
         raise ValueError(
             f"{what} has momenta in several columns ({columns}); leave one of them, or "
             "give infer_many the array of that column"
@@ -126,9 +131,12 @@ def _components(names: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...] | N
 def _show(fields: Mapping[str, Sequence[str]]) -> str:
     if not fields:
         return "no columns"
-    shown = [f"{name}[{', '.join(inner)}]" if inner else name for name, inner in fields.items()]
-    more = ", ..." if len(shown) > _SHOWN_COLUMNS else ""
-    return f"the columns {', '.join(shown[:_SHOWN_COLUMNS])}{more}"
+    shown = [
+        f"{name}[{', '.join(inner)}]" if inner else name
+        for name, inner in [*fields.items()][:_SHOWN_COLUMNS]
+    ]
+    more = ", ..." if len(fields) > _SHOWN_COLUMNS else ""
+    return f"the columns {printable(', '.join(shown)):.200}{more}"
 
 
 def find_in_schema(schema: Any, what: str) -> Place:
@@ -194,7 +202,8 @@ def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:
     for part, name in zip(lists, place.names, strict=True):
         if not _is_list(part.type):
             raise ValueError(
-                f"{name} of {what} holds {part.type} for a jet, not a list of numbers; {EXPECTED}"
+                f"{name:.80} of {what} holds {printable(str(part.type)):.80} for a jet, not a "
+                f"list of numbers; {EXPECTED}"
             )
     lengths = np.array([_lengths(part) for part in lists]).reshape(4, -1)
     equal = (lengths == lengths[0]).all(axis=0)
@@ -230,7 +239,9 @@ def _numbers(values: Any, name: str, what: str) -> FloatArray:
         )
     known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
     if not any(is_kind(values.type) for is_kind in known):
-        raise ValueError(f"{name} of {what} holds {values.type}; expected numbers")
+        raise ValueError(
+            f"{name:.80} of {what} holds {printable(str(values.type)):.80}; expected numbers"
+        )
     import pyarrow.compute as pc
 
     numbers = pc.fill_null(pc.cast(values, pa.float64(), safe=False), np.nan)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hctrellis._version import __version__
 from hctrellis.batch.result import BatchResult, Summary
 from hctrellis.batch.tables import arrow, parquet
+from hctrellis.treeformats import printable
 
 if TYPE_CHECKING:
     from hctrellis.batch.chunks import Chunk
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 MANIFEST, LOCK, PARTS = "_manifest.json", "_lock", "part-*.parquet"
 FORMAT = {"format": "hctrellis-batch", "version": 1}
 FINGERPRINT = b"hctrellis.input"  # the key in the metadata of a part
+SHOWN_CHANGES = 2  # of settings, in a message
 MAX_PARTS = 100_000  # names have five digits
 
 
@@ -169,9 +171,9 @@ class Folder(Store):
     def _compare(self, manifest: Path) -> None:
         try:
             found = json.loads(manifest.read_text(encoding="utf-8"))
-            old = found["settings"]
+            old = dict(found["settings"])
             known = {name: found[name] for name in FORMAT} == FORMAT
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             known = False
         if not known:
             raise ValueError(f"{manifest} was not written by this program; {_anew()}")
@@ -179,7 +181,8 @@ class Folder(Store):
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         if names:
             changes = ", ".join(
-                f"{name} was {_show(old.get(name))}, now {_show(new.get(name))}" for name in names
+                f"{printable(name):.40} was {_show(old.get(name))}, now {_show(new.get(name))}"
+                for name in names[:SHOWN_CHANGES]
             )
             raise ValueError(f"{self.path} holds results of another run ({changes}); {_anew()}")
 
@@ -202,8 +205,11 @@ class Folder(Store):
         path = self._part(index)
         try:
             found = parquet().read_metadata(path)
+            whole = found.schema.to_arrow_schema().equals(self._schema)
             table = parquet().read_table(path, columns=["log_partition", "error"])
         except (OSError, arrow().ArrowException):
+            return False
+        if not whole:
             return False
         if (found.metadata or {}).get(FINGERPRINT) != mark.encode() or found.num_rows != n_rows:
             first = index * self._chunk_size
@@ -297,4 +303,4 @@ def _anew() -> str:
 
 
 def _show(value: object) -> str:
-    return "not given" if value is None else json.dumps(value)
+    return "not given" if value is None else f"{json.dumps(value):.120}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hctrellis.textfiles import as_text, read_bytes
 from hctrellis.tree import Tree
 
 MAX_ROWS = 1000
@@ -53,33 +54,18 @@ def read_source(path: Path) -> list[Tree] | Cells:
     """The trees of a file, or the cells of its table."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give a table, a matrix or a file of trees")
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {path}") from None
+    content = read_bytes(path)
     if content.startswith(b"PAR1"):
         return _read_parquet(path)
-    text = _decode(content, path.name)
+    for magic, what in _MAGIC:
+        if content.startswith(magic):
+            raise ValueError(f"{path.name} is {what}")
+    text = as_text(content, path.name)
     if not text.strip():
         raise ValueError(f"{path.name} is empty; expected a table with one row for each item")
     if _holds_trees(path, text):
         return _read_trees(path.name, text)
     return _read_delimited(path.name, text)
-
-
-def _decode(content: bytes, name: str) -> str:
-    for magic, what in _MAGIC:
-        if content.startswith(magic):
-            raise ValueError(f"{name} is {what}")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise ValueError(f"{name} is not text in UTF-8; save the table as CSV with that encoding")
-    return text
 
 
 def _holds_trees(path: Path, text: str) -> bool:
@@ -101,17 +87,30 @@ def _read_trees(name: str, text: str) -> list[Tree]:
 
 
 def _read_parquet(path: Path) -> Cells:
-    try:
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError:
-        raise ImportError('Parquet files need pyarrow: pip install "hctrellis[batch]"') from None
-    table = pq.read_table(path)
-    if table.num_rows > MAX_ROWS:
+    from hctrellis.batch.tables import open_parquet, read_columns, texts
+
+    file = open_parquet(path)
+    if file.metadata.num_rows > MAX_ROWS:
         raise _too_many(path.name)
-    names = sorted(table.column_names, key=lambda name: name != PANDAS_INDEX)
-    columns = [_as_texts(table.column(name).to_pylist()) for name in names]
+    _check_flat(file.schema_arrow, path.name)
+    names = sorted(file.schema_arrow.names, key=lambda name: name != PANDAS_INDEX)
+    table = read_columns(open_parquet(path, read_dictionary=names), path)
+    columns = [_as_texts(texts(table.column(name))) for name in names]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return _checked(path.name, rows, ["" if name == PANDAS_INDEX else name for name in names])
+
+
+def _check_flat(schema: Any, name: str) -> None:
+    """Refuse columns that hold lists, records or bytes."""
+    import pyarrow.types as types
+
+    kinds = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    for field in schema:
+        if any(is_kind(field.type) for is_kind in kinds):
+            raise ValueError(
+                f"column {field.name!r:.80} of {name} holds {str(field.type)!r:.80}; expected "
+                "numbers or texts"
+            )
 
 
 def _as_texts(values: Iterable[Any]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.cli.sources import Cells
-from hctrellis.potentials.checks import SYMMETRY_TOLERANCE
+from hctrellis.potentials.checks import LARGEST, SYMMETRY_TOLERANCE
 from hctrellis.treeformats import printable
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 WIDE = 20  # times the usual spread of columns, from which one is said to rule the distances
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[0-9]{1,15}")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _COMMA_NUMBER = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 
@@ -166,11 +167,11 @@ def _find(cells: Cells, given: str) -> int:
     columns = cells.columns or []
     if given in columns:
         return columns.index(given)
-    if given.isdigit() and 1 <= int(given) <= len(columns):
+    if _WHOLE.fullmatch(given) and 1 <= int(given) <= len(columns):
         return int(given) - 1
-    there = ", ".join(repr(name) for name in columns[:10])
+    there = ", ".join(f"{name!r:.40}" for name in columns[:10])
     more = ", ..." if len(columns) > 10 else ""
-    raise ValueError(f"{cells.name} has no column {given!r}; it has {there}{more}")
+    raise ValueError(f"{cells.name} has no column {given!r:.40}; it has {there}{more}")
 
 
 def _label_column(cells: Cells, taken: Sequence[int], notes: list[str]) -> int | None:
@@ -195,7 +196,7 @@ def _is_text(column: Iterable[str]) -> bool:
 
 
 def _counts_rows(column: Sequence[str], name: str) -> bool:
-    if not all(cell.isdigit() for cell in column) or len(column) < 3:
+    if not all(map(_WHOLE.fullmatch, column)) or len(column) < 3:
         return False
     numbers = [int(cell) for cell in column]
     counting = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -209,14 +210,14 @@ def _labels(cells: Cells, column: int | None) -> list[str]:
     name = (cells.columns or [])[column]
     if "" in labels:
         raise ValueError(
-            f"row {labels.index('') + 1} of {cells.name} has no label in column {name!r}; give it "
-            "one, or name another column with --labels"
+            f"row {labels.index('') + 1} of {cells.name} has no label in column {name!r:.40}; "
+            "give it one, or name another column with --labels"
         )
     twice, times = Counter(labels).most_common(1)[0]
     if times > 1:
         raise ValueError(
-            f"column {name!r} of {cells.name} has {twice!r} {times} times, so it cannot name the "
-            "items; name another column with --labels, or make it the colour with --color "
+            f"column {name!r:.40} of {cells.name} has {twice!r:.40} {times} times, so it cannot "
+            "name the items; name another column with --labels, or make it the colour with --color "
             f"{_argument(name)} (rows are then numbered)"
         )
     return labels
@@ -224,7 +225,8 @@ def _labels(cells: Cells, column: int | None) -> list[str]:
 
 def _argument(name: str) -> str:
     """A name as it is typed in a command."""
-    return f'"{name}"' if re.search(r"[^\w.-]", name) or not name else name
+    shown = f"{printable(name):.80}"
+    return f'"{shown}"' if re.search(r"[^\w.-]", shown) or not shown else shown
 
 
 def _numbers(cells: Cells, column: int, options: Options) -> list[float]:
@@ -237,7 +239,7 @@ def _numbers(cells: Cells, column: int, options: Options) -> list[float]:
     for k, text in enumerate(texts):
         if text.lower() in MISSING:
             values.append(np.nan)
-        elif _NUMBER.fullmatch(text) and np.isfinite(float(text)):
+        elif _NUMBER.fullmatch(text) and abs(float(text)) <= LARGEST:
             values.append(float(text))
         else:
             raise ValueError(_not_a_number(cells.name, name, k, texts))
@@ -245,14 +247,15 @@ def _numbers(cells: Cells, column: int, options: Options) -> list[float]:
 
 
 def _not_a_number(file: str, name: str, row: int, texts: Sequence[str]) -> str:
-    text, column = texts[row], f"column {name!r} of {file}"
+    text, column = texts[row], f"column {name!r:.40} of {file}"
     if _COMMA_NUMBER.fullmatch(text):
-        return f"{column} has a decimal comma, as in {text!r}; say --decimal-comma"
+        return f"{column} has a decimal comma, as in {text!r:.40}; say --decimal-comma"
     if _INFINITE.fullmatch(text) or _NUMBER.fullmatch(text):
-        return f"{column} has {text!r} in row {row + 1}, which is not finite; correct it"
+        beyond = f"which is not finite, or beyond {LARGEST:g}"
+        return f"{column} has {text!r:.40} in row {row + 1}, {beyond}; correct it"
     return (
-        f"{column} has {text!r} in row {row + 1}, which is not a number; correct it or leave the "
-        f"column out with --ignore {_argument(name)}"
+        f"{column} has {text!r:.40} in row {row + 1}, which is not a number; correct it or "
+        f"leave the column out with --ignore {_argument(name)}"
     )
 
 
@@ -262,11 +265,11 @@ def _check_numeric(cells: Cells, kept: Sequence[int], options: Options) -> None:
     odd = [columns[k] for k in kept if _is_text([row[k] for row in cells.rows])]
     if not odd:
         return
-    shown = ", ".join(repr(name) for name in odd[:5]) + (", ..." if len(odd) > 5 else "")
+    shown = ", ".join(f"{name!r:.40}" for name in odd[:3]) + (", ..." if len(odd) > 3 else "")
     uses = [f"show it as colour (--color {_argument(odd[0])})"] if options.color is None else []
     uses += [f"name the items by it (--labels {_argument(odd[0])})"] if not options.labels else []
     uses.append(
-        "leave it out (" + " ".join(f"--ignore {_argument(name)}" for name in odd[:5]) + ")"
+        "leave it out (" + " ".join(f"--ignore {_argument(name)}" for name in odd[:3]) + ")"
     )
     raise ValueError(
         f"{cells.name} has text in {'column' if len(odd) == 1 else 'columns'} {shown}, which is no "
@@ -317,8 +320,8 @@ def _without_holes(items: Items, policy: str) -> Items:
     else:
         row, column = np.argwhere(holes)[0]
         raise ValueError(
-            f"{items.name} has {count}, the first in row {items.labels[row]!r}, column "
-            f"{items.columns[column]!r}; say --missing mean, zero, drop-rows or drop-columns"
+            f"{items.name} has {count}, the first in row {items.labels[row]!r:.40}, column "
+            f"{items.columns[column]!r:.40}; say --missing mean, zero, drop-rows or drop-columns"
         )
     if len(rows) == 0 or len(columns) == 0:
         raise ValueError(
@@ -334,7 +337,7 @@ def _filling(items: Items, policy: str) -> FloatArray:
     if policy == "mean" and (counts == 0).any():
         odd = items.columns[int(counts.argmin())]
         raise ValueError(
-            f"column {odd!r} of {items.name} has no value at all; say --ignore {_argument(odd)}"
+            f"column {odd!r:.40} of {items.name} has no value at all; say --ignore {_argument(odd)}"
         )
     sums = np.where(known, items.values, 0.0).sum(axis=0)
     return np.asarray(sums / counts if policy == "mean" else np.zeros(len(counts)))
@@ -347,7 +350,7 @@ def _scaled(items: Items, options: Options) -> FloatArray:
             row, column = np.argwhere(used <= 0)[0]
             raise ValueError(
                 f"--log10 needs positive numbers; {items.name} has {used[row, column]:g} in row "
-                f"{items.labels[row]!r}, column {items.columns[column]!r}"
+                f"{items.labels[row]!r:.40}, column {items.columns[column]!r:.40}"
             )
         used = np.log10(used)
     if options.standardize:
@@ -361,7 +364,7 @@ def _warn_of_scales(used: FloatArray, items: Items) -> None:
     if len(spread) > 1 and spread.max() > WIDE * np.median(spread):
         widest = items.columns[int(spread.argmax())]
         items.notes.append(
-            f"column {widest!r} varies far more than the others and rules the distances; "
+            f"column {widest!r:.40} varies far more than the others and rules the distances; "
             "--standardize gives all columns the same say"
         )
 
@@ -395,7 +398,7 @@ def _check_matrix(items: Items) -> None:
     if gap.max() > SYMMETRY_TOLERANCE * np.abs(values).max():
         i, j = np.unravel_index(gap.argmax(), gap.shape)
         raise ValueError(
-            f"{items.name} is not symmetric: {items.labels[i]!r} to {items.labels[j]!r} is "
+            f"{items.name} is not symmetric: {items.labels[i]!r:.40} to {items.labels[j]!r:.40} is "
             f"{values[i, j]:g}, but back it is {values[j, i]:g}; correct it or take the mean"
         )
     if items.kind == "distances":
@@ -403,9 +406,9 @@ def _check_matrix(items: Items) -> None:
         if wrong.any():
             i, j = np.argwhere(wrong)[0]
             raise ValueError(
-                f"{items.name} has {values[i, j]:g} between {items.labels[i]!r} and "
-                f"{items.labels[j]!r}; distances are not negative, and 0 from an item to itself "
-                "(say --similarities if large numbers mean alike)"
+                f"{items.name} has {values[i, j]:g} between {items.labels[i]!r:.40} and "
+                f"{items.labels[j]!r:.40}; distances are not negative, and 0 from an item to "
+                "itself (say --similarities if large numbers mean alike)"
             )
 
 
@@ -429,8 +432,8 @@ def _whole(items: Items, options: Options) -> IntArray:
     if options.missing != "drop-rows":
         i, j = np.argwhere(holes)[0]
         raise ValueError(
-            f"{items.name} has no value between {items.labels[i]!r} and {items.labels[j]!r}; fill "
-            "it in, or leave out items with --missing drop-rows"
+            f"{items.name} has no value between {items.labels[i]!r:.40} and "
+            f"{items.labels[j]!r:.40}; fill it in, or leave out items with --missing drop-rows"
         )
     while holes[np.ix_(keep, keep)].any():
         counts = holes[np.ix_(keep, keep)].sum(axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray
 
+LARGEST = 1e150  # of numbers in data: their squares are still finite
 SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry
 
 
@@ -22,14 +24,14 @@ def as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
         if values is None or np.iscomplexobj(array):
             raise TypeError
         array = array.astype(float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         shown = " ".join(repr(values).split())[:80]
         raise TypeError(f"{what} must be an array of real numbers; got {shown}") from None
     return array
 
 
 def as_finite(values: npt.ArrayLike, what: str) -> FloatArray:
-    """A float64 array without NaN and infinities."""
+    """A float64 array without NaN, infinities and numbers too large to be squared."""
     array = as_floats(values, what)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad) > 0:
@@ -37,6 +39,13 @@ def as_finite(values: npt.ArrayLike, what: str) -> FloatArray:
         raise ValueError(
             f"{what} has {len(bad)} entries that are not finite, the first at [{where}]; "
             "fill in or leave out missing values first"
+        )
+    large = np.argwhere(np.abs(array) > LARGEST)
+    if len(large) > 0:
+        where = ", ".join(str(i) for i in large[0])
+        raise ValueError(
+            f"{what} has {array[tuple(large[0])]:g} at [{where}]; numbers beyond {LARGEST:g} are "
+            "too large to be squared: rescale them first"
         )
     return array
 
@@ -62,7 +71,7 @@ def as_positive(value: float, what: str, *, zero: bool = False) -> float:
     """A finite number > 0 (or >= 0)."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{what} must be a number; got {value!r:.80}") from None
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         bound = "not negative" if zero else "positive"
@@ -85,8 +94,8 @@ def as_labels(labels: Iterable[object] | None, n_leaves: int) -> tuple[str, ...]
     if len(texts) != n_leaves:
         raise ValueError(f"{len(texts)} labels were given for {n_leaves} leaves; give one each")
     if len(set(texts)) < n_leaves:
-        twice = next(text for text in texts if texts.count(text) > 1)
-        raise ValueError(f"labels must differ, but {twice!r} is given {texts.count(twice)} times")
+        twice, times = Counter(texts).most_common(1)[0]
+        raise ValueError(f"labels must differ, but {twice!r:.80} is given {times} times")
     return texts
 
 

@@ -98,9 +98,9 @@ def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
     """The square matrix of distances."""
     from scipy.spatial.distance import pdist, squareform
 
-    if metric == "precomputed" and np.ndim(data) != 1:
-        return _checked(as_symmetric(data, "distances"))
-    values = as_finite(data, "data")
+    values = as_finite(data, "distances" if metric == "precomputed" else "data")
+    if metric == "precomputed" and values.ndim != 1:
+        return _checked(as_symmetric(values, "distances"))
     if values.ndim == 1:
         return _checked(squareform(_condensed(values)))
     if values.ndim != 2 or 0 in values.shape:

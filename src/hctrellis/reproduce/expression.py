@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from hctrellis.textfiles import as_text, read_bytes
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
@@ -69,8 +72,11 @@ def read_expression(path: Path) -> Expression:
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path} with gene expression")
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if row]
+    text = as_text(read_bytes(path), path.name)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a table in CSV format: {error}") from None
     if not rows or rows[0][:2] != ["sample", "subtype"] or len(rows[0]) < 4:
         raise ValueError(
             f"{path} must begin with a line of names: sample, subtype, and at least two genes"
@@ -124,7 +130,7 @@ def _check(data: Expression, path: Path) -> None:
     for name in data.names:
         if len(data.places(name)) < PER_SUBTYPE + 1:
             raise ValueError(
-                f"{path} has {len(data.places(name))} different samples of subtype {name!r}; "
+                f"{path} has {len(data.places(name))} different samples of subtype {name!r:.40}; "
                 f"expected {PER_SUBTYPE + 1} or more"
             )
     if len(data.places("")) < UNLABELLED:
