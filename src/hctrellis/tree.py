@@ -645,7 +645,7 @@ def cluster_mask(items: Cluster, index_of: Mapping[str, int], n_leaves: int) -> 
 def show_cluster(mask: int, labels: Sequence[str]) -> str:
     """Return a cluster as text for messages, cut after a few labels."""
     members = [label for leaf, label in enumerate(labels) if mask >> leaf & 1]
-    shown = ", ".join(map(repr, members[:_SHOWN_LABELS]))
+    shown = ", ".join(f"{label!r:.80}" for label in members[:_SHOWN_LABELS])
     more = f", ... ({len(members)} leaves)" if len(members) > _SHOWN_LABELS else ""
     return "{" + shown + more + "}"
 
@@ -657,7 +657,7 @@ def leaf_index(item: str | int, index_of: Mapping[str, int], n_leaves: int) -> i
     if isinstance(item, int | np.integer) and 0 <= item < n_leaves:
         return int(item)
     raise ValueError(
-        f"{item!r} is not a leaf; expected a label of the tree or an index from 0 to "
+        f"{item!r:.80} is not a leaf; expected a label of the tree or an index from 0 to "
         f"{n_leaves - 1}."
     )
 
@@ -710,13 +710,13 @@ def _as_labels(labels: Iterable[str] | None, n_leaves: int) -> tuple[str, ...]:
         raise ValueError(f"there are {len(names)} labels for {n_leaves} leaves; give one for each.")
     if len(set(names)) < n_leaves:
         label, times = Counter(names).most_common(1)[0]
-        raise ValueError(f"label {label!r} is given {times} times; labels must be different.")
+        raise ValueError(f"label {label!r:.80} is given {times} times; labels must be different.")
     return names
 
 
 def _plain_label(label: object) -> str:
     if not isinstance(label, str):
-        raise ValueError(f"label {label!r} is not a string; convert labels with str first.")
+        raise ValueError(f"label {label!r:.80} is not a string; convert labels with str first.")
     return str(label)
 
 
@@ -724,15 +724,15 @@ def _check_same_labels(labels: Iterable[str], others: Iterable[str]) -> None:
     different = set(labels) ^ set(others)
     if different:
         raise ValueError(
-            f"the labels differ: {min(different, key=str)!r} is in only one of the two; expected "
-            "the same labels in any order (relabel changes them)."
+            f"the labels differ: {min(different, key=str)!r:.80} is in only one of the two; "
+            "expected the same labels in any order (relabel changes them)."
         )
 
 
 def _as_heights(heights: npt.ArrayLike, n_leaves: int) -> FloatArray:
     try:
         array = np.asarray(heights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"heights are not numbers; expected {n_leaves - 1} floats.") from None
     if array.shape != (n_leaves - 1,):
         raise ValueError(

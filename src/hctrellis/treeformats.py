@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.memory import check_fits
 from hctrellis.tree import (
     Cluster,
     FloatArray,
@@ -43,6 +44,9 @@ Support: TypeAlias = Mapping[Any, float | None] | Callable[[int], float | None]
 
 ULTRAMETRIC_TOLERANCE = 1e-6
 """Largest spread of the leaves' depths, relative to the depth, that still gives heights."""
+
+BYTES_PER_MEMBER = 64
+"""Memory that a set of labels takes for each."""
 
 JSON_FORMAT = "hctrellis-tree"
 JSON_VERSION = 1
@@ -107,14 +111,18 @@ def parse_newick_support(text: str) -> dict[frozenset[str], float]:
     True
     """
     parsed = parse_newick(text)
-    sets = {leaf: frozenset((label,)) for leaf, label in enumerate(parsed.labels)}
-    support = {}
-    for node, (left, right) in enumerate(parsed.children, start=len(parsed.labels)):
-        sets[node] = sets.pop(left) | sets.pop(right)
-        value = parsed.node_labels[node - len(parsed.labels)]
-        if value is not None and _NUMBER.fullmatch(value):
-            support[sets[node]] = float(value)
-    return support
+    n_leaves = len(parsed.labels)
+    ends = [(leaf, leaf + 1) for leaf in range(n_leaves)]
+    for left, right in parsed.children:
+        ends.append((ends[left][0], ends[right][1]))
+    found = [
+        (start, stop, float(value))
+        for (start, stop), value in zip(ends[n_leaves:], parsed.node_labels, strict=True)
+        if value is not None and _NUMBER.fullmatch(value)
+    ]
+    members = sum(stop - start for start, stop, _ in found)
+    check_fits(BYTES_PER_MEMBER * members, "the clusters with support", "a smaller tree")
+    return {frozenset(parsed.labels[start:stop]): value for start, stop, value in found}
 
 
 def read_newicks(text: str) -> list[Tree]:
@@ -246,7 +254,7 @@ def _comment_end(text: str, start: int) -> int:
 
 
 def _unexpected(token: _Token, expected: str) -> ValueError:
-    found = "the end of the text" if token.kind == "end" else repr(token.text)
+    found = "the end of the text" if token.kind == "end" else f"{token.text!r:.80}"
     return ValueError(f"found {found} at position {token.position}; expected {expected}.")
 
 
@@ -269,7 +277,7 @@ class _Growing:
     def add_leaf(self, label: str, position: int, length: float) -> None:
         if label in self.labels:
             raise ValueError(
-                f"label {label!r} at position {position} is already at position "
+                f"label {label!r:.80} at position {position} is already at position "
                 f"{self.labels[label]}; labels must be different."
             )
         self.hang(len(self.labels))
@@ -530,7 +538,7 @@ def _read_translation(tokens: _Tokens) -> dict[str, str]:
     names: dict[str, str] = {}
     while not tokens.accept(";"):
         key = tokens.label("a key to translate or ';'")
-        names[key] = tokens.label(f"the label that {key!r} stands for")
+        names[key] = tokens.label(f"the label that {key!r:.80} stands for")
         if not tokens.at(";"):
             tokens.expect(",")
     return names
@@ -736,8 +744,11 @@ def format_linkage(tree: Tree, heights: FloatArray | None = None) -> FloatArray:
 
 def _as_linkage(Z: npt.ArrayLike) -> FloatArray:
     try:
-        matrix = np.asarray(Z, dtype=np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(Z)
+        if np.iscomplexobj(given):
+            raise TypeError
+        matrix = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             "the linkage matrix is not an array of numbers; expected (n, 4)."
         ) from None
@@ -814,10 +825,14 @@ def _from_root(graph: Any) -> list[Any]:
         raise ValueError(f"the graph has {len(roots)} nodes without a parent; expected one root.")
     for node in graph:
         if graph.in_degree(node) > 1:
-            raise ValueError(f"node {node!r} has {graph.in_degree(node)} parents; expected one.")
+            raise ValueError(
+                f"node {node!r:.80} has {graph.in_degree(node)} parents; expected one."
+            )
         n_children = len(list(graph.successors(node)))
         if n_children not in (0, 2):
-            raise ValueError(f"node {node!r} has {n_children} children; expected 2, or 0 (a leaf).")
+            raise ValueError(
+                f"node {node!r:.80} has {n_children} children; expected 2, or 0 (a leaf)."
+            )
     order = list(roots)
     for node in order:
         order += graph.successors(node)
@@ -838,8 +853,8 @@ def parse_json(text: str | Mapping[str, Any]) -> Parts:
         raise ValueError(f'the JSON is not an object with "format": "{JSON_FORMAT}".')
     if record.get("version") != JSON_VERSION:
         raise ValueError(
-            f"the tree is written in version {record.get('version')!r} of the format; this release "
-            f"reads version {JSON_VERSION}."
+            f"the tree is written in version {record.get('version')!r:.80} of the format; this "
+            f"release reads version {JSON_VERSION}."
         )
     for field in ("labels", "children"):
         if not isinstance(record.get(field), list | tuple):
@@ -871,7 +886,9 @@ def _decode_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the text is not JSON ({error}); expected what to_json writes.") from None
+        raise ValueError(
+            f"the text is not JSON ({error!s:.200}); expected what to_json writes."
+        ) from None
 
 
 # ---- text -------------------------------------------------------------------------------------
