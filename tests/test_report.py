@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -16,6 +17,7 @@ import hctrellis as hct
 from browser import browser
 from hctrellis.beta import choose_beta, sensitivity
 from hctrellis.bootstrap import bootstrap_support
+from hctrellis.cli import main
 from hctrellis.potentials.clades import CladeDistribution
 from hctrellis.report import report_html, words, write_report
 from hctrellis.report.findings import LISTED, RIVAL, below_root, collect
@@ -27,7 +29,18 @@ pytest.importorskip("plotly")
 
 SCRIPT = "<script>window.hacked = 1</script>"
 IMAGE = "<img src=x onerror='window.hacked = 1'>"
-NASTY = (SCRIPT, IMAGE, 'a, "b"', "$x$ & </script>", "  two\u2028lines", "é" * 80)
+ATTRIBUTE = '"><img src=x onerror="window.hacked = 1">'
+ENDED = "</script></title></style><svg onload='window.hacked = 1'>"
+NASTY = (
+    SCRIPT,
+    IMAGE,
+    'a, "b"',
+    "$x$ & </script>",
+    "  two\u2028lines",
+    "é" * 80,
+    ATTRIBUTE,
+    ENDED,
+)
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 TABLE = np.random.default_rng(3).normal(size=(8, 12)) + 1.5 * np.repeat([[0], [1], [3], [6]], 2, 0)
 LABELS = tuple("abcdefgh")
@@ -236,7 +249,7 @@ def nasty_html() -> str:
         question=IMAGE,
         answer=[SCRIPT],
         groups=NASTY,
-        table=TABLE[:6],
+        table=TABLE,
         columns=[SCRIPT] * 12,
         settings=[(SCRIPT, IMAGE)],
         sources=[IMAGE],
@@ -495,8 +508,34 @@ def test_labels_are_text(chromium, tmp_path):
     chromium.move_to("#dendrogram text.leaf")
     assert SCRIPT in chromium.text("#detail h3")
     assert chromium.text("#dendrogram text.leaf").startswith("<script>")
+    assert_all_are_text(chromium)
+
+
+def assert_all_are_text(chromium) -> None:
+    """Nothing of the labels was run or made an element; all of them can be read."""
+    for leaf in range(len(NASTY)):
+        chromium.move_to(f"#dendrogram text.leaf:nth-of-type({leaf + 1})")
+    chromium.move_to("#pairs-plot")
     assert chromium.do("window.hacked ?? null") is None
+    assert chromium.count("img, svg[onload], title svg") == 0
+    shown = chromium.do("document.body.textContent")
+    for label in (SCRIPT, IMAGE, ATTRIBUTE, ENDED):
+        assert label in shown
     assert chromium.problems == []
+
+
+def test_labels_of_a_file_are_text(chromium, tmp_path, capsys):
+    """The same on the way from a table to its report, with names of columns, groups, a title."""
+    lines = [[label, label, *row] for label, row in zip(NASTY, TABLE[:, :3], strict=True)]
+    with (tmp_path / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["name", SCRIPT, "x", IMAGE, ENDED], *lines])
+    report = tmp_path / "report.html"
+    options = ["--color", SCRIPT, "--title", ENDED, "--beta", "1", "--report", str(report)]
+    assert main(["infer", str(tmp_path / "table.csv"), *options]) == 0
+    chromium.problems.clear()
+    chromium.open(report)
+    chromium.click("#clusters tbody tr")
+    assert_all_are_text(chromium)
 
 
 def test_resizing_draws_anew(shown):
