@@ -28,7 +28,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.potentials.checks import as_count, as_finite, as_positive, default_labels
+from hctrellis.potentials.checks import (
+    LARGEST,
+    as_count,
+    as_finite,
+    as_positive,
+    default_labels,
+)
 from hctrellis.potentials.jets import Ginkgo
 from hctrellis.progress import Progress, followed
 from hctrellis.tree import Tree
@@ -41,10 +47,12 @@ if TYPE_CHECKING:
 
 MOMENTUM = 400.0  # of the root
 MOST_LEAVES = 1_000_000  # of one jet
+MOST_JETS = 10**12
 HOPELESS = 100_000  # jets, none with a wanted number of leaves, after which we give up
 _EFFORT = 200_000  # nodes simulated between two looks at Ctrl-C: some 50 ms
 _COMPONENTS = ("E", "px", "py", "pz")
 _RATES = ("lam", "lam_root", "t_cut")
+_EXPECTED = "expected a file that Jets.to_parquet wrote"
 _COLUMNS = ("particles", "tree", "t", "log_likelihood", "n_leaves", *_RATES)
 
 
@@ -252,28 +260,26 @@ class Jets(Sequence[Jet]):
             If a column is missing, there is no jet, the jets differ in lam, lam_root or t_cut, or
             a tree does not fit its particles.
         """
-        import pyarrow.parquet as pq
+        from hctrellis.batch.tables import texts
 
-        missing = set(_COLUMNS) - set(pq.read_schema(path).names)
-        if missing:
-            raise ValueError(
-                f"{path} has no column {min(missing)!r}; expected a file that Jets.to_parquet wrote"
-            )
-        table = pq.read_table(path, columns=list(_COLUMNS))
+        table = _read_table(path)
         rates = [_the_value(table[name].to_numpy(), name, path) for name in _RATES]
         sizes, records = _unnest(table["particles"])
         counts, t = _unnest(table["t"])
+        momenta = [records.field(name) for name in _COMPONENTS]
+        columns = [*(table[name] for name in _COLUMNS), records, *momenta, t]
+        if any(column.null_count for column in columns):
+            raise ValueError(f"{path} has missing values; {_EXPECTED}")
         if not np.array_equal(counts, 2 * sizes - 1):
             raise ValueError(f"{path} does not have one t for each of the 2n - 1 nodes of a jet")
-        trees = list(zip(table["tree"].to_pylist(), sizes.tolist(), strict=True))
-        children = {tree: _read_newick(*tree) for tree in set(trees)}
-        momenta = [records.field(name).to_numpy(zero_copy_only=False) for name in _COMPONENTS]
+        trees = list(zip(texts(table["tree"]), sizes.tolist(), strict=True))
+        children = {tree: _read_newick(*tree, path) for tree in set(trees)}
         return cls(
             _offsets(sizes),
-            np.stack(momenta, axis=1).astype(float),
+            as_finite(np.stack([np.asarray(part) for part in momenta], axis=1), "particles"),
             np.concatenate([children[tree] for tree in trees]),
-            t.to_numpy(zero_copy_only=False).astype(float),
-            table["log_likelihood"].to_numpy().astype(float),
+            as_finite(t, "t"),
+            table["log_likelihood"].to_numpy(),
             *rates,
         )
 
@@ -345,10 +351,14 @@ def ginkgo(
     """
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 0:
         raise ValueError(f"size must be a whole number, not negative; got {size!r:.80}")
+    if size > MOST_JETS:
+        raise ValueError(f"size must not exceed {MOST_JETS:,} jets at a time; got {size!r:.80}")
     if str(preset).lower() not in PRESETS:
         raise ValueError(f"preset must be 'qcd' or 'w'; got {preset!r:.80}")
     usual = PRESETS[str(preset).lower()]
     mass = as_positive(usual.mass if mass is None else mass, "mass")
+    if mass > LARGEST:
+        raise ValueError(f"mass must not exceed {LARGEST:g}; got {mass:g}")
     lam = as_positive(usual.lam if lam is None else lam, "lam")
     if lam_root is None:
         lam_root = usual.lam_root or lam
@@ -465,14 +475,35 @@ def _newick(rows: list[list[int]]) -> str:
     return texts[-1] + ";"
 
 
-def _read_newick(text: str, n_leaves: int) -> IntArray:
-    return Tree.from_newick(text).reorder(default_labels(n_leaves)).children
+def _read_table(path: str | Path) -> Any:
+    """The columns of a file, of the types that `Jets.to_parquet` writes."""
+    import pyarrow as pa
+
+    from hctrellis.batch.tables import open_parquet, read_columns, readable
+
+    missing = set(_COLUMNS) - set(open_parquet(path).schema_arrow.names)
+    if missing:
+        raise ValueError(f"{path} has no column {min(missing)!r}; {_EXPECTED}")
+    number, text = pa.float64(), pa.dictionary(pa.int32(), pa.string())
+    record = pa.struct([(name, number) for name in _COMPONENTS])
+    types = (pa.large_list(record), text, pa.large_list(number), number, pa.int64(), *[number] * 3)
+    table = read_columns(open_parquet(path, read_dictionary=["tree"]), path, _COLUMNS)
+    with readable(path):
+        return table.select(_COLUMNS).cast(pa.schema(list(zip(_COLUMNS, types, strict=True))))
+
+
+def _read_newick(text: str, n_leaves: int, path: str | Path) -> IntArray:
+    try:
+        return Tree.from_newick(text).reorder(default_labels(n_leaves)).children
+    except ValueError as error:
+        what = f"a tree of {path} does not fit its {n_leaves} particles"
+        raise ValueError(f"{what}: {error}") from None
 
 
 def _unnest(column: Any) -> tuple[IntArray, Any]:
-    """The lengths of the lists of a column, and their entries."""
+    """The lengths of the lists of a column (0 where there is none), and their entries."""
     lists = column.combine_chunks()
-    return lists.value_lengths().to_numpy().astype(np.int64), lists.flatten()
+    return np.diff(np.asarray(lists.offsets)), lists.flatten()
 
 
 def _the_value(values: FloatArray, name: str, path: str | Path) -> float:
@@ -484,4 +515,4 @@ def _the_value(values: FloatArray, name: str, path: str | Path) -> float:
             f"the jets of {path} differ in {name} ({different[0]:g} and {different[1]:g}); keep "
             "jets of one kind in a file"
         )
-    return float(different[0])
+    return as_positive(different[0], name)

@@ -53,6 +53,9 @@ def explain(error: Exception) -> str:
     if hasattr(error, "format_message"):  # of the command line itself
         command = getattr(getattr(error, "ctx", None), "command_path", "hctrellis")
         return f"{error.format_message()} ({command} --help shows what there is)"
+    if isinstance(error, UnicodeEncodeError):
+        odd = error.object[error.start : error.end]
+        return f"the character {odd!r:.40} in a name or text cannot be written in UTF-8; replace it"
     if isinstance(error, ValueError | OSError | ImportError):
         return str(error)
     return f"{type(error).__name__}: {error}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.clusters import BoolArray, Clusters
+from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential, Rows
 from hctrellis.tree import Tree
 from hctrellis.trellis.sparse import SparseTrellis
@@ -56,7 +57,10 @@ class CladeDistribution(Potential):
 
     def __init__(self, trees: Iterable[Tree]) -> None:
         given = list(trees)
+        if given and isinstance(given[0], Tree):
+            _check_size(given[0].n_leaves, 2 * given[0].n_leaves - 1)
         self.trellis = SparseTrellis.from_trees(given)
+        _check_size(self.trellis.n_leaves, self.trellis.n_clusters)
         self.labels = given[0].labels
         self.n_observed = len(given)
         splits: Counter[tuple[int, int]] = Counter()
@@ -114,3 +118,9 @@ class CladeDistribution(Potential):
 
     def _describe(self) -> str:
         return f", {self.n_observed} trees"
+
+
+def _check_size(n_leaves: int, n_clusters: int) -> None:
+    """Refuse clusters whose leaves, a byte for each, do not fit in memory."""
+    what = f"{n_clusters} clusters of {n_leaves} leaves"
+    check_fits(2 * n_leaves * n_clusters, what, "fewer trees, or of fewer leaves")

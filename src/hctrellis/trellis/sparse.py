@@ -8,8 +8,6 @@ lower bounds of those over all trees.
 from __future__ import annotations
 
 import math
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,17 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, n_trees
+from hctrellis.memory import TooLargeError
 from hctrellis.potentials.base import Potential, extremes
 from hctrellis.potentials.checks import as_count
 from hctrellis.progress import Progress
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import silent, solve_listed
 from hctrellis.trellis.listed import Splits, Weights, compiled
+from hctrellis.trellis.saved import read_arrays
 from hctrellis.trellis.solution import Solution, count_trees
 from hctrellis.trellis.vertices import (
     SparseVertices,
     complete,
     hash_rows,
+    leaf_words,
     merge,
     n_words,
     packed,
@@ -44,18 +45,6 @@ Keep = Literal["observed", "all"]
 
 FORMAT = "hctrellis sparse trellis 1"
 SPLITS_AT_ONCE = 1 << 22  # of one call of a kernel
-_NOT_SAVED = (  # what reading a damaged or foreign file may raise
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    EOFError,
-    OSError,
-    MemoryError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 _ARRAYS = ("words", "offsets", "lefts", "rights")
 
 
@@ -229,7 +218,7 @@ class SparseTrellis:
         inside = (v.offsets >= 0) & (v.offsets <= s)
         if not inside.all() or (np.diff(v.offsets) < 0).any() or v.offsets[-1] != s:
             raise ValueError("not a sparse trellis: the offsets of its splits do not grow")
-        if not np.array_equal(v.words[: v.n_leaves], packed(np.eye(v.n_leaves, dtype=bool))):
+        if not np.array_equal(v.words[: v.n_leaves], leaf_words(v.n_leaves)):
             raise ValueError("not a sparse trellis: it does not begin with the single leaves")
         if not np.array_equal(v.words[-1:], packed(np.ones((1, v.n_leaves), bool))):
             raise ValueError("not a sparse trellis: it does not end with the set of all leaves")
@@ -257,17 +246,22 @@ class SparseTrellis:
     def load(cls, path: str | Path) -> SparseTrellis:
         """Read a trellis that `save` has written, and validate it."""
         try:
-            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                name, keep = file["format"].tolist()
-                n_leaves = int(file["n_leaves"])
-                arrays = {key: np.ascontiguousarray(file[key]) for key in _ARRAYS}
-        except (FileNotFoundError, IsADirectoryError, PermissionError):
+            found = read_arrays(path, ("format", "n_leaves", *_ARRAYS))
+        except TooLargeError:
             raise
-        except _NOT_SAVED as error:
+        except ValueError as error:
             raise ValueError(f"{path} is not a saved sparse trellis: {error}") from None
+        name, keep = (*found["format"].ravel().tolist(), "", "")[:2]
+        arrays = {key: found[key] for key in _ARRAYS}
         kinds = [array.dtype for array in arrays.values()]
-        if name != FORMAT or keep not in get_args(Keep) or kinds != [np.uint64, *[np.int64] * 3]:
+        if (
+            name != FORMAT
+            or keep not in get_args(Keep)
+            or kinds != [np.uint64, *[np.int64] * 3]
+            or found["n_leaves"].shape != ()
+        ):
             raise ValueError(f"{path} is not a saved sparse trellis of this version")
+        n_leaves = found["n_leaves"].item()
         trellis = cls(SparseVertices(as_count(n_leaves, "n_leaves"), **arrays), keep)
         trellis.validate()
         return trellis
@@ -322,7 +316,7 @@ def _children(trees: Iterable[Tree]) -> IntArray:
     for tree in given:
         if tree.labels != labels and set(tree.labels) != set(labels):
             odd = sorted(set(tree.labels) ^ set(labels))
-            raise ValueError(f"the trees have different labels, for instance {odd[0]!r}")
+            raise ValueError(f"the trees have different labels, for instance {odd[0]!r:.80}")
     return np.array([(t if t.labels == labels else t.reorder(labels)).children for t in given])
 
 

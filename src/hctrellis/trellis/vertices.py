@@ -250,12 +250,20 @@ def tree_rows(children: IntArray) -> tuple[int, WordArray, WordArray, Triples]:
     needed = rows * (8 * n_words(n) + 96)
     check_fits(needed, f"the clusters of {len(children)} trees", "fewer trees")
     words = np.zeros((n + rows, n_words(n)), np.uint64)
-    words[:n] = packed(np.eye(n, dtype=bool))
+    words[:n] = leaf_words(n)
     hashes = np.zeros(n + rows, np.uint64)
     hashes[:n] = _leaf_hashes(n)
     triples = np.empty((rows, 3), np.int64)
     bitsets.fill_trees(children, words, hashes, triples)
     return n, words, hashes, triples
+
+
+def leaf_words(n_leaves: int) -> WordArray:
+    """The single leaves as words."""
+    words = np.zeros((n_leaves, n_words(n_leaves)), np.uint64)
+    leaves = np.arange(n_leaves, dtype=np.uint64)
+    words[np.arange(n_leaves), np.arange(n_leaves) // 64] = np.uint64(1) << leaves % np.uint64(64)
+    return words
 
 
 def packed(members: BoolArray) -> WordArray:
