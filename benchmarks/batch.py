@@ -16,8 +16,17 @@ import fastjet
 import numpy as np
 
 import hctrellis as hct
-from common import best_seconds, exp_nanoseconds, machine, run_python, table, write_section
-from exact import Targets, log, scalar_run
+from common import (
+    Targets,
+    best_seconds,
+    exp_nanoseconds,
+    log,
+    machine,
+    run_python,
+    table,
+    write_section,
+)
+from exact import scalar_run
 from hctrellis.clusters import n_splits
 from hctrellis.lanes import solve_jets
 from hctrellis.simulate import Jets, ginkgo

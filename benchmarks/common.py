@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -83,6 +84,33 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown; numbers to the right."""
     lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def verdict(met: bool) -> str:
+    return "met" if met else "**missed**"
+
+
+@dataclass
+class Targets:
+    """What was aimed at, what was measured, and whether it is enough."""
+
+    rows: list[list[str]] = field(default_factory=list)
+
+    def at_most(self, what: str, limit: float, measured: float, unit: str = "") -> None:
+        self._add(what, f"at most {limit:g}{unit}", f"{measured:.3g}{unit}", measured <= limit)
+
+    def at_least(self, what: str, limit: float, measured: float, unit: str = "") -> None:
+        self._add(what, f"at least {limit:g}{unit}", f"{measured:.3g}{unit}", measured >= limit)
+
+    def _add(self, what: str, target: str, measured: str, met: bool) -> None:
+        self.rows.append([what, target, measured, verdict(met)])
+
+    def table(self) -> str:
+        return table(["target", "wanted", "measured", ""], self.rows)
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def write_section(name: str, text: str) -> None:

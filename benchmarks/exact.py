@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numba
@@ -23,8 +22,10 @@ import hctrellis as hct
 from common import (
     MIN_REPEATS,
     MIN_SECONDS,
+    Targets,
     best_seconds,
     exp_nanoseconds,
+    log,
     machine,
     run_python,
     table,
@@ -149,9 +150,8 @@ def scalar(potential: hct.Potential) -> float:
 def scalar_run(potential: hct.Potential) -> Callable[[], object]:
     """The plain kernel with all that it needs."""
     lattice = Lattice(potential.n_leaves)
-    rows = potential.features(lattice)
+    rows, own = potential.describe(lattice)
     features = np.array(rows) if rows else np.empty((0, len(lattice)))
-    own = potential.own(lattice)
     node = np.empty(0) if own is None else np.maximum(own / math.log(2), -1e300)
     distances = np.empty((0, 0)) if potential.distances is None else potential.distances
     params = (potential.params(), potential.params(root=True))
@@ -259,7 +259,7 @@ def pair_features(matrix: str) -> Callable[[hct.Potential, object], list[np.ndar
 
 
 def mass_features(model: hct.Potential, clusters: object) -> list[np.ndarray]:
-    return model.features(clusters)
+    return model.describe(clusters).features
 
 
 FORMULAS = [
@@ -391,25 +391,6 @@ def start_times() -> dict[str, float]:
 # ---- targets ----------------------------------------------------------------------------------
 
 
-@dataclass
-class Targets:
-    """What was aimed at, what was measured, and whether it is enough."""
-
-    rows: list[list[str]] = field(default_factory=list)
-
-    def at_most(self, what: str, limit: float, measured: float, unit: str = "") -> None:
-        self._add(what, f"at most {limit:g}{unit}", f"{measured:.3g}{unit}", measured <= limit)
-
-    def at_least(self, what: str, limit: float, measured: float, unit: str = "") -> None:
-        self._add(what, f"at least {limit:g}{unit}", f"{measured:.3g}{unit}", measured >= limit)
-
-    def _add(self, what: str, target: str, measured: str, met: bool) -> None:
-        self.rows.append([what, target, measured, "met" if met else "**missed**"])
-
-    def table(self) -> str:
-        return table(["target", "wanted", "measured", ""], self.rows)
-
-
 def speed_targets(targets: Targets, found: list[Speed]) -> None:
     def large(name: str) -> list[Speed]:
         return [s for s in found if s.name == name and 16 <= s.n <= 18]
@@ -446,10 +427,6 @@ def start_targets(targets: Targets, seconds: dict[str, float]) -> None:
 
 
 # ---- all of it --------------------------------------------------------------------------------
-
-
-def log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def measure(large: bool) -> str:

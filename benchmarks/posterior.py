@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hctrellis as hct
-from common import best_seconds, machine, run_python, table, write_section
+from common import best_seconds, machine, run_python, table, verdict, write_section
 from exact import JET, MODELS, momenta
 
 MARGINALS_SIZE = 16
@@ -34,10 +34,6 @@ def solve(potential: hct.Potential) -> hct.Posterior:
     post = hct.infer(potential, threads=1)
     assert post.map_tree is not None
     return post
-
-
-def verdict(met: bool) -> str:
-    return "met" if met else "missed"
 
 
 def marginals() -> tuple[list[Row], list[Row]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 import hctrellis as hct
-from common import best_seconds, machine, table, write_section
+from common import best_seconds, log, machine, table, verdict, write_section
 from hctrellis import simulate
 from hctrellis.reproduce import sparse
 from hctrellis.trellis.grow import grow
@@ -30,14 +30,6 @@ LARGE = 100
 LARGE_SECONDS = 60.0
 BEAM_WIDTH = 100
 SPEED = 20e6  # splits per second
-
-
-def verdict(met: bool) -> str:
-    return "met" if met else "missed"
-
-
-def log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 # ---- trellises built on other jets ------------------------------------------------------------
