@@ -24,7 +24,7 @@ from gallery import (
     similarities,
 )
 from hctrellis.kernels.arrays import SIZE, SUMS
-from hctrellis.search import beam, beam_search, greedy
+from hctrellis.search import beam_search, greedy
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import CompiledModel, PlainModel, room_for, search_model
 
@@ -359,6 +359,6 @@ def test_not_a_potential(search):
 
 
 def test_too_wide_a_beam(monkeypatch):
-    monkeypatch.setattr(beam, "available_memory", lambda: 1 << 30)
-    with pytest.raises(hct.TooLargeError, match="give a smaller width"):
+    monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 1 << 30)
+    with pytest.raises(hct.TooLargeError, match="use a smaller width"):
         beam_search(hct.BetaSplitting(200), width=10_000)

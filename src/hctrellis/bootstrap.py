@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.memory import check_fits
 from hctrellis.potentials.checks import as_count, as_finite, as_labels
 from hctrellis.progress import Progress, followed
 from hctrellis.sample import Seed
@@ -200,6 +201,8 @@ def bootstrap_support(
     (['c', 'd'], True)
     """
     values = _as_table(table)
+    n = len(values)
+    check_fits(20 * n * n, f"the distances between {n} rows", "fewer rows")
     distances = _distance_function(values, _as_metric(metric))
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r:.80}")

@@ -27,6 +27,7 @@ from hctrellis.clusters import Lattice
 from hctrellis.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass, _product
+from hctrellis.steps import StoppedError, check_stop
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
 
@@ -152,8 +153,11 @@ def _solve_apart(
 ) -> None:
     """One potential after the other, each with its row."""
     for row, potential in potentials:
+        check_stop()
         try:
             _fill(columns, row, potential, entropy)
+        except StoppedError:
+            raise
         except Exception as error:  # a user's function may raise anything
             columns.errors[row] = explain(error)
 

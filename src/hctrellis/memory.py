@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-CGROUP_LIMITS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
-)
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
+CGROUP_FILES = {  # of the two versions of control groups: limit, use, and what is given back of it
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+
+
+SMALL = 1 << 22  # bytes that are taken without a look at how many there are
 
 
 class TooLargeError(ValueError, MemoryError):
@@ -37,14 +39,39 @@ def _machine() -> int:
 
 
 def _groups() -> list[int]:
-    """What the control group leaves, where there is one."""
-    left = []
-    for limit, usage in CGROUP_LIMITS:
-        try:
-            left.append(max(0, int(Path(limit).read_text()) - int(Path(usage).read_text())))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-    return left
+    """What the control groups of this process leave: its own, and all that this one is in."""
+    try:
+        lines = OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        lines = []
+    folders = {(1, CGROUPS / "memory"), (2, CGROUPS), (2, CGROUPS / "unified")}
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        version = 2 if controllers == "" else 1
+        if version == 2 or "memory" in controllers.split(","):
+            inner = Path(path).relative_to("/")
+            roots = [folder for known, folder in folders if known == version]
+            folders |= {(version, root / up) for root in roots for up in (inner, *inner.parents)}
+    found = (_left_by(folder, *CGROUP_FILES[version]) for version, folder in folders)
+    return [left for left in found if left is not None]
+
+
+def _left_by(folder: Path, limit: str, use: str, given_back: str) -> int | None:
+    """What one control group leaves; None if it sets no limit."""
+    try:
+        most, used = (int((folder / name).read_text()) for name in (limit, use))
+    except (OSError, ValueError):  # no such file, or "max"
+        return None
+    return max(0, most - used + _cached(folder, given_back))
+
+
+def _cached(folder: Path, name: str) -> int:
+    """How much of what a control group uses is copies of files, to be given back at need."""
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(number) for key, number in map(str.split, lines) if key == name)
 
 
 def _limits() -> list[int]:
@@ -78,8 +105,7 @@ def show_bytes(number: float) -> str:
 
 def check_fits(needed: int, what: str, instead: str) -> None:
     """Refuse what needs more memory than there is, in one sentence."""
-    available = available_memory()
-    if needed > available:
+    if needed > SMALL and needed > (available := available_memory()):
         raise TooLargeError(
             f"{what} need about {show_bytes(needed)} of memory, and {show_bytes(available)} are "
             f"available; use {instead}"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from hctrellis.memory import check_fits
+from hctrellis.steps import in_steps
 from hctrellis.table import ClusterTable
 from hctrellis.tree import Tree
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from hctrellis.trellis.solution import Solution
 
 Seed = int | np.random.Generator | None
+
+BYTES_PER_ENTRY = 40  # while samples are drawn, for each of their n - 1 clusters
+AT_ONCE = 200_000  # samples that one call of the kernel takes: the time until Ctrl-C is heard
 
 
 def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
@@ -31,12 +36,16 @@ def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
 
     if not isinstance(size, int | np.integer) or size < 0:
         raise ValueError(f"size must be a whole number, not negative; got {size!r}")
-    generator = np.random.default_rng(rng)
     n = solution.potential.n_leaves
-    entries = size * (n - 1)
-    uniforms = generator.random(entries)
-    clusters, lefts = (np.zeros((size, n - 1), np.int64) for _ in range(2))
+    entries = int(size) * (n - 1)
     vertices = solution.vertices
+    needed = BYTES_PER_ENTRY * entries + 8 * (int(size) + len(vertices))
+    check_fits(needed, f"{size} trees of {n} leaves", "a smaller size, again and again")
+    uniforms = np.empty(entries)
+    generator = np.random.default_rng(rng)
+    for start, stop in in_steps(0, entries):
+        generator.random(out=uniforms[start:stop])
+    clusters, lefts = (np.zeros((size, n - 1), np.int64) for _ in range(2))
     heads = np.full(len(vertices), -1, np.int64)
     links = np.arange(-1, entries, dtype=np.int64)  # the last one counts the entries
     owners = np.arange(entries, dtype=np.int64)
@@ -49,20 +58,24 @@ def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
     while parent >= 0:
         splits = solution.splits(np.array([parent]))
         children = np.array([splits.lefts, splits.rights])
-        used = kernel.split_samples(
-            parent,
-            heads,
-            links,
-            owners,
-            children,
-            vertices.single(children),
-            np.cumsum(solution.split_probabilities(splits)),
-            uniforms,
-            used,
-            ends,
-            clusters,
-            lefts,
-        )
+        single = vertices.single(children)
+        cumulative = np.cumsum(solution.split_probabilities(splits))
+        while heads[parent] >= 0:
+            used = kernel.split_samples(
+                AT_ONCE,
+                parent,
+                heads,
+                links,
+                owners,
+                children,
+                single,
+                cumulative,
+                uniforms,
+                used,
+                ends,
+                clusters,
+                lefts,
+            )
         parent = kernel.next_reached(heads, parent)
     return TreeSample(solution.potential, vertices, clusters, lefts)
 
@@ -142,13 +155,17 @@ class TreeSample(TreeList):
         """The log weight of each tree."""
         first, inverse, _ = self._distinct
         shape = self.clusters[first].shape
-        parents, lefts = self.clusters[first].ravel(), self.lefts[first].ravel()
-        pairs, back = np.unique(np.stack([parents, lefts], 1), axis=0, return_inverse=True)
-        parent, left = (self.vertices.rows(pairs[:, side]) for side in (0, 1))
-        weights = np.empty(0)
-        if len(pairs) > 0:
-            weights = self.potential.split_log_weights(left, parent & ~left, parent)
-        totals: FloatArray = weights[back.ravel()].reshape(shape).sum(axis=1)
+        keys = (self.clusters[first] * len(self.vertices) + self.lefts[first]).ravel()
+        pairs = _different(keys)
+        weights = np.empty(len(pairs))
+        for start, stop in in_steps(0, len(pairs)):
+            both = np.divmod(pairs[start:stop], len(self.vertices))
+            parent, left = (self.vertices.rows(side) for side in both)
+            weights[start:stop] = self.potential.split_log_weights(left, parent & ~left, parent)
+        each = np.empty(len(keys))
+        for start, stop in in_steps(0, len(keys)):
+            each[start:stop] = weights[np.searchsorted(pairs, keys[start:stop])]
+        totals: FloatArray = each.reshape(shape).sum(axis=1)
         return totals[inverse]
 
     def cluster_frequencies(self, min_frequency: float = 0.01) -> ClusterTable:
@@ -161,6 +178,12 @@ class TreeSample(TreeList):
 
     def __repr__(self) -> str:
         return f"TreeSample({len(self)} trees, {self.n_distinct} distinct)"
+
+
+def _different(keys: IntArray) -> IntArray:
+    """The different ones of some numbers, sorted."""
+    parts = [np.unique(keys[start:stop]) for start, stop in in_steps(0, len(keys))]
+    return np.unique(np.concatenate([keys[:0], *parts]))
 
 
 def _row_keys(rows: IntArray) -> IntArray:

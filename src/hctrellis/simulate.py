@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -28,6 +29,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.files import replaced
+from hctrellis.memory import check_fits
 from hctrellis.potentials.checks import (
     LARGEST,
     as_count,
@@ -248,7 +251,8 @@ class Jets(Sequence[Jet]):
             "n_leaves": self.n_leaves,
         }
         columns |= {name: np.full(len(self), getattr(self, name)) for name in _RATES}
-        pq.write_table(pa.table(columns), path)
+        with replaced(Path(path)) as half:
+            pq.write_table(pa.table(columns), half)
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> Jets:
@@ -370,8 +374,8 @@ def ginkgo(
         as_positive(lam_root, "lam_root"),
     )
     window = _as_window(leaves)
-    with followed(progress, "jets") as report:
-        return _simulate(int(size), shower, window, np.random.default_rng(rng), report)
+    with followed(progress, "jets") as report, ThreadPoolExecutor(1) as pool:
+        return _simulate(int(size), shower, window, np.random.default_rng(rng), report, pool)
 
 
 class _Shower(NamedTuple):
@@ -388,6 +392,7 @@ def _simulate(
     window: tuple[int, int] | None,
     rng: np.random.Generator,
     progress: Progress,
+    pool: ThreadPoolExecutor,
 ) -> Jets:
     """Jets from the kernel, in batches that do not change the stream of random numbers."""
     from hctrellis.kernels.shower import showers
@@ -396,9 +401,13 @@ def _simulate(
     batches: list[list[npt.NDArray[Any]]] = []
     made = fewer = more = 0
     while made < size or not batches:
-        *arrays, n_fewer, n_more = showers(rng, *shower, low, high, size - made, _EFFORT)
+        # in another thread, since Ctrl-C while Numba hands out arrays is a SystemError
+        call = pool.submit(showers, rng, *shower, low, high, size - made, _EFFORT)
+        *arrays, n_fewer, n_more = call.result()
         batches.append(arrays)
         made, fewer, more = made + len(arrays[0]), fewer + n_fewer, more + n_more
+        needed = 2 * size * sum(array.nbytes for array in arrays) // max(1, len(arrays[0]))
+        check_fits(needed, f"{size} jets", "fewer jets at a time")
         if more > 0 and window is None:
             raise ValueError(
                 f"a jet grew beyond {MOST_LEAVES:,} leaves; raise t_cut ({shower.t_cut:g} now) or "

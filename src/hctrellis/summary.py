@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.logs import FORBIDDEN, LOG2E
+from hctrellis.memory import check_fits
 from hctrellis.sample import TreeList
 from hctrellis.tree import Tree, show_cluster
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray
     from hctrellis.trellis.solution import Solution
+
+BYTES_PER_SPLIT = 300  # of a tree in order, with what stands in line for it
+CHECKED = 10_000  # trees after which we look again whether there is memory
 
 
 # ---- the best trees ---------------------------------------------------------------------------
@@ -65,7 +69,11 @@ def rank(
     n = solution.potential.n_leaves
     rows, losses = [], []
     complete = enough is None
+    if complete:
+        _check_memory(solution, limit)
     for tree in islice(best_first(solution, limit), limit):
+        if len(rows) % CHECKED == 0:
+            _check_memory(solution, min(limit, CHECKED))
         rows.append(sorted(tree.splits, reverse=True))
         losses.append(tree.loss)
         if enough and enough(math.exp(best - tree.loss - solution.log_partition)):
@@ -82,6 +90,14 @@ def rank(
         np.exp(log_weights - solution.log_partition),
         complete or len(rows) < limit,
     )
+
+
+def _check_memory(solution: Solution, count: int) -> None:
+    """Refuse so many trees, or as many as there are, if they do not fit into memory."""
+    n = solution.potential.n_leaves
+    if count > CHECKED:
+        count = min(count, solution.n_trees)
+    check_fits(BYTES_PER_SPLIT * count * n, f"{count} trees of {n} leaves in order", "fewer")
 
 
 def best_first(solution: Solution, limit: int) -> Iterator[_Ranked]:

@@ -16,9 +16,11 @@ from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from itertools import islice
+from threading import Event
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hctrellis.potentials.checks import as_count
+from hctrellis.steps import stopped_by
 from hctrellis.trellis.blocks import default_threads
 
 if TYPE_CHECKING:
@@ -79,15 +81,21 @@ def serial(solve: Solve, chunks: Numbered) -> Answers:
 def threads(solve: Solve, chunks: Numbered, workers: int) -> Answers:
     """Threads of this process."""
     waiting: dict[Future[Any], int] = {}
-    pool = ThreadPoolExecutor(workers)
+    pool, enough = ThreadPoolExecutor(workers), Event()
+
+    def run(chunk: Chunk) -> Any:
+        with stopped_by(enough):
+            return solve(chunk)
+
     try:
         for i, chunk in chunks:
-            waiting[pool.submit(solve, chunk)] = i
+            waiting[pool.submit(run, chunk)] = i
             if len(waiting) >= AHEAD * workers:
                 yield from _completed(waiting)
         while waiting:
             yield from _completed(waiting)
     finally:
+        enough.set()
         pool.shutdown(wait=True, cancel_futures=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hctrellis.batch.tables import arrow, parquet
+from hctrellis.files import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,7 +115,8 @@ class BatchResult:
 
     def write_parquet(self, path: str | Path) -> None:
         """Write the table as one Parquet file."""
-        parquet().write_table(self.to_arrow(), path)
+        with replaced(Path(path)) as half:
+            parquet().write_table(self.to_arrow(), half)
 
     def __repr__(self) -> str:
         counts = [

@@ -58,4 +58,6 @@ def explain(error: Exception) -> str:
         return f"the character {odd!r:.40} in a name or text cannot be written in UTF-8; replace it"
     if isinstance(error, ValueError | OSError | ImportError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory ({str(error) or 'no more was given'}); use fewer items"
     return f"{type(error).__name__}: {error}"

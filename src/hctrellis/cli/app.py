@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from hctrellis._version import __version__
+from hctrellis.cli import INTERRUPTED, complain
 
 ABOUT = (
     "Exact inference over hierarchical clusterings.\n\n"
@@ -113,7 +115,17 @@ class JetPreset(StrEnum):
     w = "w"
 
 
-app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich")
+class _Interruptible(typer.core.TyperGroup):
+    """Commands that say so when they are interrupted."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Exit(complain("interrupted", INTERRUPTED)) from None
+
+
+app = typer.Typer(cls=_Interruptible, pretty_exceptions_enable=False, rich_markup_mode="rich")
 simulate = typer.Typer()
 app.add_typer(simulate, name="simulate")
 
@@ -122,10 +134,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors are raised, not shown."""
     command = typer.main.get_command(app)
     given = None if arguments is None else list(arguments)
-    try:
-        return command.main(given, prog_name="hctrellis", standalone_mode=False) or 0
-    except typer.Abort:
-        raise KeyboardInterrupt from None
+    return command.main(given, prog_name="hctrellis", standalone_mode=False) or 0
 
 
 def _show_version(wanted: bool) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 
 import hctrellis as hct
 from hctrellis.cli.answers import Answers, Request
+from hctrellis.files import check_writable, write_bytes, write_text
 from hctrellis.plotting.heights import with_heights
-from hctrellis.report.files import check_writable, write_bytes, write_text
 
 LISTED = 0.01  # clusters from this probability on are in the JSON file
 FORMAT = "hctrellis-inference"

@@ -63,10 +63,9 @@ def propose(state, i, j, total, forests, joins, by_weight):
 
 
 @jit
-def rank_joins(n_states, n_clusters, forests, joins, by_weight):
-    """Rank the joins of all states and keep the best; forbidden ones come last."""
-    joins.number[0] = 0
-    for state in forests.live[:n_states]:
+def rank_joins(start, stop, n_clusters, forests, joins, by_weight):
+    """Rank the joins of the states from start to stop, and keep the best; forbidden ones last."""
+    for state in forests.live[start:stop]:
         active = forests.active[state, :n_clusters]
         for k in range(n_clusters):
             i = active[k]
@@ -111,23 +110,21 @@ def join_in_state(state, i, j, n_clusters, forests, table, model, splits):
 
 
 @jit
-def advance(level, forests, table, model, splits, joins):
-    """Make the states of the next level; the last use of a state changes it in place."""
-    width, n = forests.active.shape
-    count = joins.number[0]
-    uses = np.zeros(width, np.int64)
-    for at in joins.rank[:count]:
-        uses[joins.slots[at, 0]] += 1
-    free = np.flatnonzero(uses == 0)
-    n_copies = 0
+def advance(start, stop, level, uses, free, forests, table, model, splits, joins):
+    """Make the states from start to stop of the next level.
+
+    uses : int64 (w), how many joins are made in each state; the last changes it in place
+    free : int64, the states without any; at the end, how many of them are taken
+    """
+    n = forests.active.shape[1]
     fine = True
-    for k in range(count):
+    for k in range(start, stop):
         at = joins.rank[k]
         source, i, j = joins.slots[at, 0], joins.slots[at, 1], joins.slots[at, 2]
         target = source
         if uses[source] > 1:
-            target = free[n_copies]
-            n_copies += 1
+            target = free[free[-1]]
+            free[-1] += 1
             copy_state(source, target, n - level, forests, table)
         uses[source] -= 1
         if not join_in_state(target, i, j, n - level, forests, table, model, splits):
@@ -157,12 +154,10 @@ def trace(at, joins, children):
 
 
 @jit
-def search(forests, table, model, splits, joins, by_weight, children):
-    """Run a beam search from the first state, the leaves; fill the best trees, the best first.
+def begin(forests, table, model, splits):
+    """Weigh all joins of the first state, the leaves; False if a log psi is NaN or +inf.
 
     table : width * n rows for the slots of the states, and n more.
-    children : int64 (n_best, n - 1, 2)
-    Their log weights are in joins. False if a log psi is NaN or +inf.
     """
     n = forests.active.shape[1]
     base, spare = forests.live[0], forests.active.size
@@ -173,11 +168,11 @@ def search(forests, table, model, splits, joins, by_weight, children):
             return False
         for j in range(i + 1, n):
             forests.log_psi[0, i, j] = splits.log_psi[j - i - 1]
-    for level in range(n - 1):
-        n_states = joins.number[0] if level > 0 else 1
-        rank_joins(n_states, n - level, forests, joins, by_weight)
-        if level < n - 2 and not advance(level, forests, table, model, splits, joins):
-            return False
+    return True
+
+
+@jit
+def trace_all(joins, children):
+    """Fill the best trees, the best first; children : int64 (n_best, n - 1, 2)."""
     for k in range(min(joins.number[0], children.shape[0])):
         trace(joins.rank[k], joins, children[k])
-    return True

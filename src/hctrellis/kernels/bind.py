@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+import threading
 import types
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
 _STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", "hctrellis.kernels.simd")
+_loading = threading.RLock()
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
 
@@ -100,7 +102,9 @@ def bind(chain: Sequence[str], codes: Sequence[SplitCode]) -> types.ModuleType:
     """
     key = (tuple(chain), tuple(codes))
     if key not in _loaded:
-        _loaded[key] = _load(*key)
+        with _loading:  # by one thread; another that waited finds it done
+            if key not in _loaded:
+                _loaded[key] = _load(*key)
     return _loaded[key]
 
 

@@ -107,16 +107,19 @@ def first_leaves(words, firsts, sizes):
 
 
 @jit
-def find_splits(words, hashes, slots, firsts, mates, starts):
-    """All splits of clusters into two of the table, as rows parent, left, right.
+def find_splits(start, stop, words, hashes, slots, firsts, mates, starts, found):
+    """The splits of the clusters from start to stop into two of the table.
 
     firsts : int64 per cluster, its lowest leaf
     mates, starts : int64, the clusters with lowest leaf f, in order: mates[starts[f] : starts[f+1]]
+    found : int64 (as many as a cluster may have, or more, 3), rows parent, left, right
+    Returns the cluster before which there was no more room, or stop; and the number of rows.
     """
     rest = np.empty(words.shape[1], np.uint64)
-    found = np.empty((4 * words.shape[0], 3), np.int64)
     count = 0
-    for parent in range(words.shape[0]):
+    for parent in range(start, stop):
+        if count + starts[firsts[parent] + 1] - starts[firsts[parent]] > found.shape[0]:
+            return parent, count
         for i in range(starts[firsts[parent]], starts[firsts[parent] + 1]):
             left = mates[i]
             if left >= parent:
@@ -130,15 +133,11 @@ def find_splits(words, hashes, slots, firsts, mates, starts):
                 rest[w] = words[parent, w] ^ words[left, w]
             right = slots[slot_of(rest, hashes[parent] - hashes[left], hashes, words, slots)]
             if right >= 0:
-                if count == found.shape[0]:
-                    more = np.empty((2 * count, 3), np.int64)
-                    more[:count] = found
-                    found = more
                 found[count, 0] = parent
                 found[count, 1] = left
                 found[count, 2] = right
                 count += 1
-    return found[:count]
+    return stop, count
 
 
 @jit

@@ -3,8 +3,6 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
-import numpy as np
-
 
 @jit
 def scan(i, active, log_psi, partner, top):
@@ -31,35 +29,45 @@ def update(i, a, b, active, log_psi, partner, top):
 
 
 @jit
-def agglomerate(links, table, model, splits, children):
-    """Join the pair with the largest psi until one cluster is left; among equals, the first slots.
+def compare(start, stop, state, links, table, model, splits):
+    """Weigh the joins of the leaves from start to stop with all behind them.
 
-    O(n^2) evaluations of psi.
-
-    links : float64 (l, n, n), is changed; table : 2n rows, the first n of them the leaves.
-    children : int64 (n - 1, 2), filled as in `Tree`.
-    Returns the log weight of the tree, or NaN if a log psi is NaN or +inf.
+    False if a log psi is NaN or +inf.
     """
-    n = children.shape[0] + 1
-    active = np.arange(n)
-    nodes = np.arange(n)
-    partner = np.full(n, -1)
-    top = np.zeros(n)
-    log_psi = np.empty((n, n))
-    for i in range(n - 1):
+    active, _nodes, partner, top, log_psi, _total = state
+    n = active.size
+    for i in range(start, stop):
         if not weigh_joins(i, active[i + 1 :], 0, n, links, table, model, splits):
-            return np.nan
+            return False
         for j in range(i + 1, n):
             log_psi[i, j] = splits.log_psi[j - i - 1]
         scan(i, active, log_psi, partner, top)
-    total = 0.0
-    for step in range(n - 1):
+    return True
+
+
+@jit
+def agglomerate(start, stop, state, links, table, model, splits, children):
+    """Join the pair with the largest psi, from step start to stop; among equals, the first slots.
+
+    O(n^2) evaluations of psi in all.
+
+    state : slots in use and the node at each, int64 (n); the best partner of each behind it, int64
+        (n), its log psi, float64 (n), and those of all pairs, float64 (n, n); the log weight of
+        the joins so far, float64 (1)
+    links : float64 (l, n, n), is changed; table : 2n rows, the first n of them the leaves.
+    children : int64 (n - 1, 2), filled as in `Tree`.
+    False if a log psi is NaN or +inf.
+    """
+    slots, nodes, partner, top, log_psi, total = state
+    n = children.shape[0] + 1
+    for step in range(start, stop):
+        active = slots[: n - step]
         a = active[0]
         for i in active[:-1]:
             if top[i] > top[a]:
                 a = i
         b = partner[a]
-        total += top[a]
+        total[0] += top[a]
         children[step, 0] = nodes[a]
         children[step, 1] = nodes[b]
         nodes[a] = n + step
@@ -67,7 +75,7 @@ def agglomerate(links, table, model, splits, children):
         others = without(active.copy(), a)
         join(a, b, others, 0, links, table, model)
         if not weigh_joins(a, others, 0, n, links, table, model, splits):
-            return np.nan
+            return False
         for k in range(others.size):
             i = others[k]
             log_psi[min(a, i), max(a, i)] = splits.log_psi[k]
@@ -75,4 +83,4 @@ def agglomerate(links, table, model, splits, children):
         for i in others:
             if i < b:
                 update(i, a, b, active, log_psi, partner, top)
-    return total
+    return True

@@ -8,9 +8,23 @@ from hctrellis.kernels.compile import jit
 
 @jit
 def split_samples(
-    parent, heads, links, owners, children, single, cumulative, uniforms, used, ends, out, out_l
+    most,
+    parent,
+    heads,
+    links,
+    owners,
+    children,
+    single,
+    cumulative,
+    uniforms,
+    used,
+    ends,
+    out,
+    out_l,
 ):
-    """Draw a split of `parent` for every sample that has reached it.
+    """Draw a split of `parent` for the samples that have reached it, `most` of them at the most.
+
+    Those that are left are still linked to the parent.
 
     heads : int64 (clusters), the last entry that reached each cluster, -1 if none
     links, owners : int64 (entries), the entry before it and the sample of an entry
@@ -24,7 +38,8 @@ def split_samples(
     entry = heads[parent]
     count = cumulative.size
     total = cumulative[count - 1]
-    while entry >= 0:
+    while entry >= 0 and most > 0:
+        most -= 1
         sample = owners[entry]
         wanted = uniforms[used] * total
         used += 1
@@ -48,6 +63,7 @@ def split_samples(
                 links[fresh] = heads[child]
                 heads[child] = fresh
         entry = links[entry]
+    heads[parent] = entry
     return used
 
 

@@ -77,13 +77,13 @@ def solve(features, node, params, root_params, distances, log_z, log_max):
 
 
 @jit
-def count_trees(features, node, params, root_params, distances, count, modulo):
-    """Fill the number of trees of non-zero weight of every cluster.
+def count_trees(start, stop, features, node, params, root_params, distances, count, modulo):
+    """Fill the number of trees of non-zero weight of the clusters from start to stop.
 
     count : float64 (2^n), rounded; modulo : uint64 (2^n), exact modulo 2^64.
     """
     root = count.size - 1
-    for parent in range(1, count.size):
+    for parent in range(start, stop):
         first = parent & -parent
         others = parent ^ first
         if others == 0:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_finite, as_labels, as_positive, as_symmetric
 
@@ -114,6 +115,8 @@ def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
             'one, say metric="precomputed"',
             stacklevel=3,
         )
+    n = len(values)
+    check_fits(12 * n * n, f"the distances between {n} rows", "fewer rows")
     square: FloatArray = squareform(pdist(values, metric=metric))
     if not np.isfinite(square).all():
         raise ValueError(

@@ -25,7 +25,7 @@ __all__ = ["report_html", "write_report"]
 
 def write_report(post: Posterior, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the report of a posterior to a file and return its path; see `report_html`."""
-    from hctrellis.report.files import check_writable, write_text
+    from hctrellis.files import check_writable, write_text
 
     target = Path(path)
     check_writable(target)

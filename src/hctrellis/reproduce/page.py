@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 
 from hctrellis._version import __version__
+from hctrellis.files import write_bytes, write_text
 from hctrellis.reproduce.figures import png, svg
 from hctrellis.reproduce.record import Experiment, Number, Picture, Size, Table, show_seconds
 
@@ -85,10 +86,10 @@ def write(page: Page, folder: Path, html: bool = True) -> list[Path]:
     for experiment in page.experiments:
         for part in experiment.parts:
             if isinstance(part, Picture):
-                (folder / FIGURES / f"{part.name}.png").write_bytes(png(part.figures))
+                write_bytes(folder / FIGURES / f"{part.name}.png", png(part.figures))
     texts = {"reproduction.md": to_markdown(page)} | ({"index.html": to_html(page)} if html else {})
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        write_text(folder / name, text)
     return [folder / name for name in texts]
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from hctrellis.kernels.arrays import Forests, Joins
 from hctrellis.logs import FORBIDDEN
-from hctrellis.memory import TooLargeError, available_memory, show_bytes
+from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import PlainModel, SearchModel, room_for, search_model
+from hctrellis.steps import in_steps
 from hctrellis.tree import IntArray, Tree
 
 Duplicates = Literal["clusters", "weight"]
-
-SMALL = 1 << 28  # bytes that are taken without a look at how many there are
 
 
 def beam_search(
@@ -96,15 +95,35 @@ def _search(
     forests, joins = _forests(model, width), _joins(n, width)
     children = np.empty((min(n_best, width), n - 1, 2), np.int64)
     table = model.table((width + 1) * n)
-    fine = model.kernel("beam").search(
-        forests, table, model.arrays, room_for(n), joins, by_weight, children
-    )
-    if not fine:
-        return _search(PlainModel(model.potential), width, n_best, by_weight)  # names the split
+    kernel = model.kernel("beam")
+    arrays = (table, model.arrays, room_for(n))
+    fine = kernel.begin(forests, *arrays)
+    for level in range(n - 1):
+        n_states = int(joins.number[0]) if level > 0 else 1
+        joins.number[0] = 0
+        for some in in_steps(0, n_states):
+            kernel.rank_joins(*some, n - level, forests, joins, by_weight)
+        if level < n - 2:
+            fine = fine and _advance(kernel, level, forests, arrays, joins)
+        if not fine:
+            return _search(PlainModel(model.potential), width, n_best, by_weight)  # names the split
+    kernel.trace_all(joins, children)
     count = int(joins.number[0])
     totals = joins.totals[joins.rank[:count]]
     totals[totals < FORBIDDEN] = -np.inf
     return list(zip(totals.tolist(), children[:count], strict=False))
+
+
+def _advance(kernel: Any, level: int, forests: Forests, arrays: Any, joins: Joins) -> bool:
+    """Make the states of the next level; False if a log weight is NaN or +inf."""
+    count = int(joins.number[0])
+    states = joins.slots[joins.rank[:count], 0]
+    uses = np.bincount(states, minlength=len(forests.live))
+    free = np.append(np.flatnonzero(uses == 0), 0)
+    return all(
+        kernel.advance(*some, level, uses, free, forests, *arrays, joins)
+        for some in in_steps(0, count)
+    )
 
 
 def _forests(model: SearchModel, width: int) -> Forests:
@@ -139,8 +158,4 @@ def _joins(n_leaves: int, width: int) -> Joins:
 def _check_memory(model: SearchModel, width: int) -> None:
     n = model.potential.n_leaves
     needed = 8 * width * n * (n * (1 + len(model.links)) + model.table(n).shape[1] + 4)
-    if needed > SMALL and needed > (available := available_memory()):
-        raise TooLargeError(
-            f"a beam search of width {width} over {n} leaves needs about {show_bytes(needed)} of "
-            f"memory, and {show_bytes(available)} are available; give a smaller width"
-        )
+    check_fits(needed, f"the {width} states of a beam search over {n} leaves", "a smaller width")

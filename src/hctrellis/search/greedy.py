@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential
 from hctrellis.search.model import PlainModel, SearchModel, room_for, search_model
+from hctrellis.steps import in_steps
 from hctrellis.tree import IntArray, Tree
 
 
@@ -47,9 +47,14 @@ def greedy(potential: Potential) -> Tree:
 def agglomerate(model: SearchModel) -> tuple[float, IntArray]:
     """The log weight of the greedy tree, and its children as in `Tree`."""
     n = model.potential.n_leaves
-    children = np.empty((n - 1, 2), np.int64)
-    arrays = (model.links.copy(), model.table(2 * n), model.arrays, room_for(n))
-    log_weight = float(model.kernel("greedy").agglomerate(*arrays, children))
-    if math.isnan(log_weight):
+    check_fits(8 * n * n * (1 + len(model.links)), f"all pairs of {n} leaves", "fewer leaves")
+    children, total = np.empty((n - 1, 2), np.int64), np.zeros(1)
+    state = (np.arange(n), np.arange(n), np.full(n, -1), np.zeros(n), np.empty((n, n)), total)
+    arrays = (state, model.links.copy(), model.table(2 * n), model.arrays, room_for(n))
+    kernel = model.kernel("greedy")
+    fine = all(kernel.compare(*some, *arrays) for some in in_steps(0, n - 1)) and all(
+        kernel.agglomerate(*some, *arrays, children) for some in in_steps(0, n - 1)
+    )
+    if not fine:
         return agglomerate(PlainModel(model.potential))  # which names the split
-    return log_weight, children
+    return float(total[0]), children

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Lattice
+from hctrellis.steps import check_stop
 
 if TYPE_CHECKING:
     from hctrellis.tree import IntArray
 
-CHUNK_SPLITS = 20_000_000  # of one call of a kernel: the time until Ctrl-C is heard
+CHUNK_SPLITS = 6_000_000  # of one call of a kernel: the time until Ctrl-C is heard
 GROUP = 4  # blocks that the kernels complete at a time
 
 
@@ -60,23 +61,25 @@ class Blocks:
         order = [*reversed(levels), 0] if downward else levels
         if threads == 1:
             for level in order:
-                for chunk, cost in self._chunks(level, threads):
+                for chunk, cost in self._chunks(level, threads, downward):
+                    check_stop()
                     done(kernel(chunk), cost)
             return
         pool = ThreadPoolExecutor(threads)
         try:
             for level in order:
-                chunks = self._chunks(level, threads)
+                chunks = self._chunks(level, threads, downward)
                 results = [(pool.submit(kernel, chunk), cost) for chunk, cost in chunks]
                 for future, cost in results:
                     done(future.result(), cost)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _chunks(self, level: int, threads: int) -> Iterator[tuple[IntArray, int]]:
+    def _chunks(self, level: int, threads: int, downward: bool) -> Iterator[tuple[IntArray, int]]:
         """The high parts with `level` leaves, cut into chunks with their numbers of splits."""
         highs = np.flatnonzero(Lattice(self.n_high).sizes == level)
-        each = (3**self.low_bits * 2**level - 2 * 2**self.low_bits) // 2
+        others = self.n_high - level if downward else level  # leaves in or not in another cluster
+        each = (3**self.low_bits * 2**others - 2 * 2**self.low_bits) // 2
         size = max(1, min(CHUNK_SPLITS // max(1, each), len(highs) // (4 * threads)))
         if size >= GROUP:
             size -= size % GROUP

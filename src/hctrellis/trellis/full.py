@@ -18,6 +18,7 @@ from hctrellis.memory import TooLargeError, available_memory, show_bytes
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
 from hctrellis.progress import Progress
+from hctrellis.steps import check_stop
 from hctrellis.tree import show_cluster
 from hctrellis.trellis.blocks import Blocks, default_threads
 from hctrellis.trellis.listed import Weights, compiled, lattice_splits
@@ -173,6 +174,7 @@ def solve_listed(solution: Solution, total: int, progress: Progress) -> None:
     solution.rest[solution.vertices.leaves] = 1.0
     done = 0
     for chunk in solution.chunks():
+        check_stop()
         splits = solution.splits(chunk)
         weights = solution.log_weights(splits)
         tables = (solution.best, solution.scale, solution.rest)

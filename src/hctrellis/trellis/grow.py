@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.logs import FORBIDDEN
+from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count, as_positive
 from hctrellis.trellis.sparse import SparseSolution, SparseTrellis
@@ -198,6 +199,7 @@ class _Growing:
         v = solution.vertices
         chances, masses = solution.split_probabilities(v.splits()), solution.probabilities
         capacity = EXTENSION * self.most
+        check_fits(100 * capacity, f"{capacity} new clusters", "a smaller max_clusters")
         joins = np.empty((capacity, 4), np.int64)
         count = v.interchanges(chances, masses, self.least, joins)
         while count > capacity:

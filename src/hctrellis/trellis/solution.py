@@ -18,6 +18,7 @@ import numpy as np
 from hctrellis.clusters import Lattice, Vertices, n_trees
 from hctrellis.logs import LOG2E, TIE
 from hctrellis.potentials.base import Potential
+from hctrellis.steps import check_stop, in_steps
 from hctrellis.tree import Tree
 from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Splits, Weights, lattice_chunks, lattice_splits
@@ -180,6 +181,7 @@ class Solution(ABC):
         of = other or self
         mean, variance = np.zeros(self.best.size), np.zeros(self.best.size)
         for chunk in self.chunks():
+            check_stop()
             splits = self.splits(chunk)
             values = of.log_weights(splits)
             passes.moments(*splits, self.split_probabilities(splits), values, mean, variance)
@@ -275,7 +277,9 @@ class CompiledSolution(FullSolution):
         params = (terms.params, terms.root_params) if codes else ((), ())
         count, modulo = np.zeros(size), np.zeros(size, np.uint64)
         kernel = replace(terms, codes=codes).kernel("weights", "scalar")
-        kernel.count_trees(features, terms.node, *params, terms.distances, count, modulo)
+        tables = (features, terms.node, *params, terms.distances, count, modulo)
+        for start, stop in in_steps(1, size):
+            kernel.count_trees(start, stop, *tables)
         return exact_count(float(count[-1]), int(modulo[-1]))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, n_trees
+from hctrellis.files import replaced
 from hctrellis.memory import TooLargeError
 from hctrellis.potentials.base import Potential, extremes
 from hctrellis.potentials.checks import as_count
@@ -237,7 +238,7 @@ class SparseTrellis:
         """Write the arrays to a file (.npz)."""
         v = self.vertices
         arrays = {name: getattr(v, name) for name in _ARRAYS}
-        with Path(path).open("wb") as file:
+        with replaced(Path(path)) as half, half.open("wb") as file:
             np.savez_compressed(
                 file, format=np.array([FORMAT, self.keep]), n_leaves=np.array(v.n_leaves), **arrays
             )

@@ -12,10 +12,14 @@ import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray
 from hctrellis.memory import check_fits
+from hctrellis.steps import in_steps
 from hctrellis.trellis.listed import CHUNK_SPLITS, Splits
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
+
+ROOM = 1 << 18  # splits that are found at a time
+BYTES_PER_SPLIT = 150  # while they are sorted
 
 WordArray = npt.NDArray[np.uint64]
 Triples = npt.NDArray[np.int64]
@@ -183,8 +187,16 @@ class SparseVertices:
         firsts, _ = _first_leaves(self.words)
         mates = np.argsort(firsts, kind="stable")
         starts = np.searchsorted(firsts[mates], np.arange(self.n_leaves + 1))
-        found: Triples = bitsets.find_splits(self.words, *self._table, firsts, mates, starts)
-        return found
+        room = np.empty((ROOM + int(np.diff(starts).max()), 3), np.int64)
+        tables = (self.words, *self._table, firsts, mates, starts, room)
+        found: list[Triples] = []
+        for start, stop in in_steps(0, len(self)):
+            while start < stop:
+                start, count = bitsets.find_splits(start, stop, *tables)
+                found.append(room[:count].copy())
+                needed = BYTES_PER_SPLIT * sum(map(len, found))
+                check_fits(needed, f"the splits between {len(self)} clusters", "fewer clusters")
+        return np.concatenate(found)
 
 
 def n_words(n_leaves: int) -> int:

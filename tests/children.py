@@ -1,0 +1,41 @@
+"""Python programs that tests start: with limits, in other surroundings, and to be interrupted."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src"
+TESTS = Path(__file__).parent
+
+
+def surroundings(**changes):
+    """The environment of a program; None takes a variable out."""
+    paths = os.pathsep.join([str(SOURCE), str(TESTS)])
+    variables = os.environ | {"PYTHONPATH": paths, "MPLBACKEND": "agg"} | changes
+    return {name: value for name, value in variables.items() if value is not None}
+
+
+def start(code, *arguments, **options):
+    """Start a Python program in a group of processes of its own."""
+    environment = options.pop("environment", {})
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=surroundings(**environment),
+        **pipes | {"start_new_session": True} | options,
+    )
+
+
+def run(code, *arguments, **options):
+    """Run a Python program that must succeed; returns what it prints."""
+    with start(code, *arguments, **options) as process:
+        printed, complaint = process.communicate()
+    assert process.returncode == 0, complaint[-3000:]
+    return printed
+
+
+def told(printed):
+    """The lines of JSON that a program has printed, by their names."""
+    return dict(json.loads(line) for line in printed.splitlines() if line.startswith("["))

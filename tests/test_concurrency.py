@@ -1,0 +1,301 @@
+"""Several threads, forks, event loops, notebooks, no compiler, no cache: the same answers."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import hctrellis as hct
+from children import SOURCE, run, start, told
+
+RNG = np.random.default_rng(0)
+TABLE = RNG.normal(size=(11, 4))
+JETS = hct.simulate.ginkgo(30, leaves=(4, 7), rng=1)
+
+
+# ---- threads ----------------------------------------------------------------------------------
+
+
+def inferred(k):
+    post = hct.infer(hct.Linkage(TABLE[: 8 + k % 3], "average", 2.0))
+    return post.log_partition, post.map_tree, post.cluster_probability([0, 1])
+
+
+def sampled(k):
+    post = hct.infer(hct.Linkage(TABLE[:8], "ward", 2.0))
+    return post.sample(50, rng=k).clusters.tolist()
+
+
+def many(k):
+    return hct.infer_many(JETS, scheduler=("serial", "threads")[k % 2]).to_arrow().to_pylist()
+
+
+def grown(k):
+    model = hct.Linkage(TABLE, "complete", 2.0)
+    growth = hct.grow(model, max_clusters=60, rng=k, restarts=20, max_rounds=2, time_limit=None)
+    return hct.infer(model, trellis=growth).log_partition
+
+
+def searched(k):
+    model = hct.Linkage(TABLE, "single", 2.0)
+    return hct.greedy(model), hct.beam_search(model, 5), hct.local_search(model, rng=k).tree
+
+
+CALLS = [inferred, sampled, many, grown, searched]
+
+
+def test_threads_agree_with_one():
+    """All calls at once, from eight threads that begin together."""
+    work = [(call, k) for k in range(6) for call in CALLS]
+    serial = [call(k) for call, k in work]
+    together = threading.Barrier(8, timeout=60)
+
+    def run_one(i):
+        if i < 8:
+            together.wait()
+        call, k = work[i]
+        return call(k)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(run_one, range(len(work)))) == serial
+
+
+def test_threads_share_a_posterior():
+    """What is computed when first asked for is asked for by many threads."""
+    wanted = hct.infer(hct.Linkage(TABLE, "average", 2.0))
+    shared = hct.infer(hct.Linkage(TABLE, "average", 2.0))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda k: shared.cluster_probability([k % 5, 5]), range(40)))
+        trees = list(pool.map(lambda k: shared.sample(5, rng=k).clusters.tolist(), range(8)))
+    assert found == [wanted.cluster_probability([k % 5, 5]) for k in range(40)]
+    assert trees == [wanted.sample(5, rng=k).clusters.tolist() for k in range(8)]
+
+
+FRESH_THREADS = """
+import json
+from concurrent.futures import ThreadPoolExecutor
+import hctrellis as hct
+with ThreadPoolExecutor(4) as pool:  # nothing is loaded yet: all threads want the same kernels
+    posts = list(pool.map(lambda k: hct.infer(hct.BetaSplitting(6, beta=k % 2)), range(8)))
+print(json.dumps(["answers", [post.log_partition for post in posts]]))
+"""
+
+
+def test_first_use_in_threads():
+    wanted = [hct.infer(hct.BetaSplitting(6, beta=k % 2)).log_partition for k in range(8)]
+    assert told(run(FRESH_THREADS))["answers"] == wanted
+
+
+# ---- processes --------------------------------------------------------------------------------
+
+STARTED = """
+import json, multiprocessing, sys, warnings
+import numpy as np
+import hctrellis as hct
+
+warnings.simplefilter("ignore")  # of Python: forks of processes with threads
+TABLE = np.random.default_rng(0).normal(size=(10, 4))
+
+
+def answer(k):
+    post = hct.infer(hct.Linkage(TABLE[: 7 + k], "average", 2.0))
+    drawn = post.sample(3, rng=k).clusters.tolist()
+    jets = hct.simulate.ginkgo(3, leaves=(4, 5), rng=k)
+    many = hct.infer_many(jets, scheduler="threads", workers=2).to_arrow()
+    return post.log_partition, drawn, many["log_partition"].to_pylist()
+
+
+if __name__ == "__main__":
+    method, before = sys.argv[1:]
+    wanted = [answer(k) for k in range(3)] if before == "used before" else None
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        found = pool.map(answer, range(3))
+    assert found == (wanted or [answer(k) for k in range(3)])
+    print(json.dumps(["same", True]))
+"""
+
+
+@pytest.mark.parametrize("before", ["used before", "not used before"])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_other_processes(method, before, tmp_path):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system cannot start processes by {method}")
+    script = tmp_path / "script.py"
+    script.write_text(STARTED)
+    code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], "
+    if method == "fork":
+        found = run(f"{code}run_name='__main__')", script, method, before)
+    else:  # which reads the script again, so it must be a file
+        found = run(f"import subprocess, sys; {SPAWNER}", script, method, before)
+    assert told(found)["same"]
+
+
+SPAWNER = "sys.exit(subprocess.run([sys.executable, *sys.argv[1:]]).returncode)"
+
+
+# ---- settings of Numba ------------------------------------------------------------------------
+
+REDUCED = """
+import json, sys, warnings
+import numpy as np
+import hctrellis as hct
+
+warnings.simplefilter("ignore")
+table = np.random.default_rng(0).normal(size=(6, 3))
+jet = hct.simulate.ginkgo(1, leaves=5, rng=1)[0]
+MODELS = {
+    "average": hct.Linkage(table[:5], "average", 2.0),
+    "single": hct.Linkage(table[:4], "single", 2.0),
+    "dasgupta": hct.Dasgupta(np.abs(np.corrcoef(table))),
+    "ginkgo": jet.potential(),
+}
+for name, model in MODELS.items():
+    post = hct.infer(model)
+    found = {
+        "log Z": post.log_partition,
+        "tree": post.map_tree.to_newick(),
+        "count": post.n_trees,
+        "marginals": [post.cluster_probability([0, k]) for k in (1, 2, 3)],
+        "samples": post.sample(4, rng=1).clusters.tolist(),
+        "greedy": hct.greedy(model).to_newick(),
+        "beam": hct.beam_search(model, 3)[0].to_newick(),
+    }
+    if name == "average":
+        trees = [post.map_tree, hct.greedy(model), *post.sample(3, rng=2)]
+        sparse = hct.SparseTrellis.from_trees(trees, splits="all")
+        found["sparse"] = hct.infer(model, trellis=sparse).log_partition
+        found["local search"] = hct.local_search(model, rng=1, restarts=3).log_weight
+        found["given"] = post.given(clusters=[[0, 1]]).n_trees
+    print(json.dumps([name, found]))
+many = hct.infer_many([MODELS["average"], MODELS["dasgupta"]], scheduler="serial", entropy=True)
+print(json.dumps(["many", many.to_arrow().drop_columns(["map_tree"]).to_pydict()], default=int))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return told(run(REDUCED))
+
+
+def assert_same(found, wanted):
+    """Equal, numbers up to rounding."""
+    assert type(found) is type(wanted)
+    if isinstance(found, dict):
+        assert found.keys() == wanted.keys()
+        for name in found:
+            assert_same(found[name], wanted[name])
+    elif isinstance(found, list):
+        assert len(found) == len(wanted)
+        for pair in zip(found, wanted, strict=True):
+            assert_same(*pair)
+    else:
+        assert found == (pytest.approx(wanted, rel=1e-9) if isinstance(wanted, float) else wanted)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}], ids=str
+)
+def test_settings_of_numba(setting, compiled):
+    assert_same(told(run(REDUCED, environment=setting)), compiled)
+
+
+# ---- nothing can be written -------------------------------------------------------------------
+
+ANSWER = """
+import json, tempfile
+from pathlib import Path
+import hctrellis as hct
+from hctrellis.kernels import passes
+from hctrellis.cli import main
+code = main(["--version"])
+post = hct.infer(hct.BetaSplitting(4, beta=0.0))
+print(json.dumps(["answer", [code, post.n_trees, type(passes.absorb._cache).__name__]]))
+"""
+
+
+def test_read_only_home_and_package(tmp_path):
+    """A user who may write nowhere: the package and the home of somebody else."""
+    if sys.platform == "win32":
+        pytest.skip("rights are other things on Windows")
+    copy = tmp_path / "package"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCE / "hctrellis", copy / "hctrellis", ignore=ignored)
+    environment = {"PYTHONPATH": str(copy), "HOME": "/nonexistent", "NUMBA_CACHE_DIR": None}
+    environment |= {"XDG_CACHE_HOME": None, "PYTHONDONTWRITEBYTECODE": "1"}
+    options = {}
+    if os.geteuid() == 0:  # who may write anywhere
+        for folder in (tmp_path, *tmp_path.parents[:2]):
+            folder.chmod(0o755)
+        options = {"user": 65534}
+    for folder in (*copy.rglob("*"), copy):
+        if folder.is_dir():
+            folder.chmod(0o555)
+    with start(ANSWER, environment=environment, cwd="/", **options) as process:
+        printed, complaint = process.communicate()
+    for folder in (copy, *copy.rglob("*")):
+        if folder.is_dir():
+            folder.chmod(0o755)
+    if "Permission denied" in complaint and "site-packages" in complaint:
+        pytest.skip("another user cannot read this installation of Python")
+    assert process.returncode == 0, complaint[-2000:]
+    assert told(printed)["answer"] == [0, 15, "NullCache"]
+
+
+# ---- event loops and notebooks ----------------------------------------------------------------
+
+
+def test_inside_an_event_loop():
+    wanted = [inferred(0), many(1)]
+
+    async def work():
+        here = [inferred(0), many(1)]
+        apart = await asyncio.gather(asyncio.to_thread(inferred, 0), asyncio.to_thread(many, 1))
+        return here, list(apart)
+
+    assert asyncio.run(work()) == (wanted, wanted)
+
+
+CELLS = """
+import hctrellis as hct
+post = hct.infer(hct.Linkage([[0.0], [1.0], [3.0], [7.0]], beta=1.0), progress=True)
+jets = hct.simulate.ginkgo(20, leaves=(4, 6), rng=1)
+result = hct.infer_many(jets, scheduler="threads", workers=2, progress=True)
+print(post.n_trees, result.n_rows)
+"""
+SHOWN = "post.cluster_probabilities()"
+
+
+def test_in_a_notebook(tmp_path):
+    """In a kernel, whose event loop runs already."""
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    kernels = tmp_path / "kernels" / "here"
+    kernels.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    environment = {"PYTHONPATH": str(SOURCE), "IPYTHONDIR": str(tmp_path)}
+    described = {"argv": command, "display_name": "here", "language": "python", "env": environment}
+    (kernels / "kernel.json").write_text(json.dumps(described))
+    code = NOTEBOOK.format(cells=[CELLS, SHOWN])
+    outputs = told(run(code, environment={"JUPYTER_PATH": str(tmp_path)}))["outputs"]
+    assert nbclient and nbformat
+    assert "".join(o.get("text", "") for o in outputs[0] if o.get("name") == "stdout") == "15 20\n"
+    assert "<table" in outputs[1][0]["data"]["text/html"]
+
+
+NOTEBOOK = """
+import json, warnings
+warnings.simplefilter("ignore")
+import nbformat
+from nbclient import NotebookClient
+book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in {cells!r}])
+NotebookClient(book, timeout=120, kernel_name="here").execute()
+print(json.dumps(["outputs", [cell["outputs"] for cell in book["cells"]]]))
+"""
