@@ -132,11 +132,11 @@ def attempt(target: Target, given: Any, tally: Tally) -> None:
 
 
 def _judge(error: Exception) -> None:
-    """A documented error is one line, of a plain type, and comes from the package itself."""
+    """A documented error is one printable line, of a plain type, from the package itself."""
     message = str(error)
     inner = traceback.extract_tb(error.__traceback__)[-1].filename
     foreign = isinstance(error, UnicodeError) or "hctrellis" not in inner
-    if foreign or not message or len(message.splitlines()) > 1 or len(message) > LONGEST:
+    if foreign or not message or not message.isprintable() or len(message) > LONGEST:
         raise Failure(_told(error))
 
 

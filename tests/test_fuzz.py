@@ -62,7 +62,7 @@ def refused(*errors):
     """What is done within is refused in one line of sensible length."""
     with pytest.raises(errors or ValueError) as raised:
         yield
-    assert len(str(raised.value).splitlines()) == 1
+    assert str(raised.value).isprintable()
     assert len(str(raised.value)) < fuzz.LONGEST
 
 
@@ -112,6 +112,17 @@ def test_deep_support_does_not_fit(monkeypatch):
     monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 1 << 30)
     with bounded(10.0), refused(MemoryError):
         parse_newick_support(deep_newick("0.9"))
+
+
+def test_long_numbers(tmp_path):
+    """Time grows with the length of a number, not with its square."""
+    path = tmp_path / "table.csv"
+    for text in ("1" * 10**5 + "x", "1" * 10**5 + "." + "1" * 10**5 + "x", "1" * 10**5 + ","):
+        path.write_text(f"name x\na {text}\nb 2\n")
+        with bounded(2.0), refused():
+            as_items(read_source(path), Options(labels="1"))
+        with bounded(2.0), refused():
+            hct.Tree.from_newick(f"(a:{text}:,b);")
 
 
 @pytest.mark.parametrize("text", ["(" * DEEP, "[" * 10**6, ")" * DEEP, "(a," * DEEP, "'" * 999])

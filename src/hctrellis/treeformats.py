@@ -177,7 +177,7 @@ _NEWICK_TOKEN = _token_pattern("(),:;")
 _NEXUS_TOKEN = _token_pattern("(),:;=")
 _SPACES = re.compile(r"\s*")
 _BRACKET = re.compile(r"[\[\]]")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NEEDS_QUOTES = re.compile(r"[\s()\[\]{},:;='\"]")
 
 

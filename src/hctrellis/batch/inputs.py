@@ -236,10 +236,18 @@ class JetFile(_JetSource):
             yield particles, trees
 
     def _batches(self, step: int) -> Iterator[Any]:
+        columns = self._columns
+        with readable(self.path):
+            for batch in self._file.iter_batches(step, columns=columns):
+                batch.validate(full=True)
+                yield batch
+
+    @cached_property
+    def _columns(self) -> list[str]:
+        """The columns to read, of which enough fit in memory."""
         columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
         check_size(self._file, self.path, columns, whole=False)
-        with readable(self.path):
-            yield from self._file.iter_batches(step, columns=columns)
+        return columns
 
 
 def _full_batches(batches: Iterable[Any], step: int) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Any
 
 from hctrellis.memory import check_fits
+from hctrellis.treeformats import printable
 
 BYTES_PER_VALUE = 8
 
@@ -54,7 +55,7 @@ def readable(path: str | PathLike[str]) -> Iterator[None]:
     except (pa.ArrowException, UnicodeDecodeError, KeyError, OSError) as error:
         if getattr(error, "errno", None):  # the system does not let us read it
             raise
-        reason = " ".join(str(error).split())[:200]
+        reason = printable(" ".join(str(error).split()))[:200]
         raise ValueError(f"{path} is not a Parquet file that can be read: {reason}") from None
 
 
@@ -81,17 +82,26 @@ def check_size(
     whole : bool
         Whether all of it is read; if not, no more than a row group at a time.
     """
-    sizes = [_group_bytes(file.metadata.row_group(k), columns) for k in range(file.num_row_groups)]
+    with readable(path):
+        file.scan_contents(columns and list(columns))  # pyarrow aborts at sizes of damaged columns
+    chosen = _leaf_columns(file.schema, columns)
+    sizes = [_group_bytes(file.metadata.row_group(k), chosen) for k in range(file.num_row_groups)]
     needed = sum(sizes) if whole else max(sizes, default=0)
     what = f"the columns of {path}" if whole else f"the columns of a row group of {path}"
     check_fits(needed, what, "a file of fewer rows" if whole else "smaller row groups")
 
 
-def _group_bytes(group: Any, columns: Sequence[str] | None) -> int:
-    chunks = [group.column(k) for k in range(group.num_columns)]
-    if columns is not None:
-        starts = tuple(f"{name}." for name in columns)
-        chunks = [chunk for chunk in chunks if f"{chunk.path_in_schema}.".startswith(starts)]
+def _leaf_columns(schema: Any, columns: Sequence[str] | None) -> list[int]:
+    """The numbers of the columns of a Parquet schema that are, or are inside, some columns."""
+    every = range(len(schema))
+    if columns is None:
+        return list(every)
+    starts = tuple(f"{name}." for name in columns)
+    return [k for k in every if f"{schema.column(k).path}.".startswith(starts)]
+
+
+def _group_bytes(group: Any, columns: Sequence[int]) -> int:
+    chunks = [group.column(k) for k in columns]
     return sum(
         BYTES_PER_VALUE * max(0, chunk.num_values) + max(0, chunk.total_uncompressed_size)
         for chunk in chunks
@@ -102,7 +112,9 @@ def read_columns(file: Any, path: str | PathLike[str], columns: Sequence[str] | 
     """Some columns of an open file, or all, as an Arrow table."""
     check_size(file, path, columns, whole=True)
     with readable(path):
-        return file.read(columns=columns and list(columns))
+        table = file.read(columns=columns and list(columns))
+        table.validate(full=True)
+    return table
 
 
 def texts(column: Any) -> list[Any]:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.memory import check_fits
+from hctrellis.treeformats import printable
 
 MAGIC = b"\x93NUMPY\x01\x00"
 KINDS = "iuU"  # of arrays that are read: whole numbers and texts
@@ -72,7 +73,7 @@ def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, npt.NDArray
         except MemoryError:  # a refusal already in words
             raise
         except _DAMAGED as error:
-            raise ValueError(" ".join(f"{error}".split())[:200]) from None
+            raise ValueError(printable(" ".join(f"{error}".split()))[:200]) from None
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
