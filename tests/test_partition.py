@@ -57,6 +57,16 @@ def test_best_of_all_partitions(seed, n, beta):
         assert part.is_exact
         best = max(worth(post, parts) for parts in every if len(parts) == k)
         assert worth(post, part.clusters()) == pytest.approx(best, abs=n * partition.FLOOR)
+        part = best_partition(post, k, total="clusters")
+        check(post, part, k)
+        best = max(chances(post, parts) for parts in every if len(parts) == k)
+        assert chances(post, part.clusters()) == pytest.approx(best, abs=n * partition.FLOOR)
+    with pytest.raises(ValueError, match='total must be "leaves" or "clusters"'):
+        best_partition(post, 1, total="items")
+
+
+def chances(post, parts):
+    return sum(post.cluster_probability(part) for part in parts)
 
 
 def test_best_need_not_be_in_the_map_tree():

@@ -240,10 +240,10 @@ def test_compiled_face_is_the_numpy_one(name):
     if code is None:
         return
     n = potential.n_leaves
-    features = np.vstack([*potential.features(Lattice(n)), np.zeros(1 << n)])
+    rows, own = potential.describe(Lattice(n))
+    features = np.vstack([*rows, np.zeros(1 << n)])
     distances = np.empty((0, 0)) if code.cross is None else potential.distances
     split_log_weight = plain_kernel([code]).split_log_weight
-    own = potential.own(Lattice(n))
     for left, right in all_splits(n)[::7]:
         masks = [sum(1 << i for i in side) for side in (left, right, left | right)]
         params = potential.params(root=len(left | right) == n)
@@ -259,7 +259,8 @@ def test_features_of_lattice_and_list_agree(name):
     potential = PROBLEMS[name].make()
     n = potential.n_leaves
     lattice, clusters = Lattice(n), ClusterList(Lattice(n).members)
-    for one, other in zip(potential.features(lattice), potential.features(clusters), strict=True):
+    one_by_one = zip(*(potential.describe(c).features for c in (lattice, clusters)), strict=True)
+    for one, other in one_by_one:
         np.testing.assert_allclose(one[1:], other[1:], rtol=1e-12, atol=1e-12)
 
 

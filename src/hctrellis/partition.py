@@ -7,9 +7,9 @@ largest clusters above a probability.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -107,11 +107,14 @@ def probable_partition(post: Posterior, threshold: float = 0.5) -> Partition:
     return _partition(post, _outermost([*found, *_singles(post)]))
 
 
-def best_partition(post: Posterior, n_clusters: int) -> Partition:
+def best_partition(
+    post: Posterior, n_clusters: int, total: Literal["leaves", "clusters"] = "leaves"
+) -> Partition:
     """The n_clusters disjoint clusters that cover the leaves and are most probable.
 
-    The sum over leaves of the probability of the leaf's cluster is greatest. (A sum over clusters
-    would favour single leaves, which every tree has.) Disjoint clusters always fit into one tree,
+    The sum over leaves of the probability of the leaf's cluster is greatest, or, if `total` is
+    "clusters", the sum over clusters of their probabilities, which favours single leaves, since
+    every tree has those. Disjoint clusters always fit into one tree,
     so this is a question about sets of leaves, answered by a dynamic program over all of them for
     up to 18 leaves: exactly, among clusters of probability 0.001 or more and those of the MAP tree.
     For more leaves only the clusters of one tree are considered, that with the greatest expected
@@ -125,11 +128,14 @@ def best_partition(post: Posterior, n_clusters: int) -> Partition:
     [0, 0, 1, 1, 2]
     """
     k = _as_number(n_clusters, post)
+    if total not in ("leaves", "clusters"):
+        raise ValueError(f'total must be "leaves" or "clusters"; got {total!r:.80}')
+    by_size = total == "leaves"
     if post.n_leaves > EXACT_LEAVES:
-        return _partition(post, _best_cut(post, k), is_exact=False)
+        return _partition(post, _best_cut(post, k, by_size), is_exact=False)
     table = post.cluster_probabilities(FLOOR)
     masks = sorted({*table.masks, *post.map_tree.clusters(leaves=True), *_singles(post)})
-    return _partition(post, _best_cover(masks, _worth(post, masks), post.n_leaves, k))
+    return _partition(post, _best_cover(masks, _worth(post, masks, by_size), post.n_leaves, k))
 
 
 # ---- the dynamic programs ---------------------------------------------------------------------
@@ -166,11 +172,12 @@ def _subsets(mask: int) -> IntArray:
     return subsets
 
 
-def _best_cut(post: Posterior, n_clusters: int) -> list[int]:
+def _best_cut(post: Posterior, n_clusters: int, by_size: bool) -> list[int]:
     """The clusters of greatest total worth that partition the leaves, all of one tree."""
     tree = post.expected_clusters_tree()
     n = tree.n_leaves
-    best = [np.array([-np.inf, worth])[: n_clusters + 1] for worth in _worth(post, tree.masks)]
+    worths = _worth(post, tree.masks, by_size)
+    best = [np.array([-np.inf, worth])[: n_clusters + 1] for worth in worths]
     for node, (left, right) in enumerate(tree.children.tolist(), start=n):
         joined = _best_sums(best[left], best[right], n_clusters)
         joined[1] = best[node][1]
@@ -197,9 +204,10 @@ def _best_sums(left: FloatArray, right: FloatArray, most: int) -> FloatArray:
     return sums
 
 
-def _worth(post: Posterior, masks: Iterable[int]) -> FloatArray:
-    """The probability of each cluster times its number of leaves."""
-    return np.array([mask.bit_count() * post.cluster_probability(mask) for mask in masks])
+def _worth(post: Posterior, masks: Sequence[int], by_size: bool) -> FloatArray:
+    """The probability of each cluster, times its number of leaves if that counts."""
+    probabilities = [post.cluster_probability(mask) for mask in masks]
+    return np.array(probabilities) * ([mask.bit_count() for mask in masks] if by_size else 1.0)
 
 
 # ---- small things -----------------------------------------------------------------------------

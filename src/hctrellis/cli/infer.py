@@ -111,6 +111,6 @@ def _result(post: hct.Posterior) -> str:
     bound = ">=" if not post.is_exact and post.potential.has_energy else "="
     best = math.exp(post.map_log_probability)
     return (
-        f"\nlog Z {bound} {post.log_partition:.4f}; the best tree has log probability "
-        f"{post.map_log_probability:.4f} ({tiny(best)})"
+        f"\nlog Z {bound} {post.log_partition:z.4f}; the best tree has log probability "
+        f"{post.map_log_probability:z.4f} ({tiny(best)})"
     )

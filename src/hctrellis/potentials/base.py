@@ -63,6 +63,21 @@ class Sums(NamedTuple):
         ]
 
 
+class Described(NamedTuple):
+    """Clusters, as split functions see them.
+
+    Attributes
+    ----------
+    features : list of arrays
+        One array per feature, with one number per cluster.
+    own : array or None
+        The part of log psi that depends on the parent alone; -inf forbids the parent.
+    """
+
+    features: list[FloatArray]
+    own: FloatArray | None = None
+
+
 class Separable(NamedTuple):
     """The log weight of a tree as a sum over its clusters.
 
@@ -90,7 +105,7 @@ class Potential(ABC):
 
     @abstractmethod
     def sums(self) -> Sums | None:
-        """What describes a cluster; None if `features` says it in another way."""
+        """What describes a cluster; None if `describe` says it in another way."""
 
     @abstractmethod
     def code(self) -> SplitCode | None:
@@ -116,25 +131,21 @@ class Potential(ABC):
         """The potentials of which this one is the sum."""
         return (self,)
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        """One array per feature, each with one number per cluster."""
-        return self._describe_clusters(clusters)[:-1]
+    def describe(self, clusters: Clusters) -> Described:
+        """The features of clusters and what they add as parents.
 
-    def own(self, clusters: Clusters) -> FloatArray | None:
-        """The part of log psi that depends on the parent alone; -inf forbids the parent."""
-        code = self.code()
-        return self._describe_clusters(clusters)[-1] if code is not None and code.has_own else None
-
-    def _describe_clusters(self, clusters: Clusters) -> list[FloatArray]:
-        """The features of each cluster, and what it adds as a parent; some thousand at a time."""
+        The arrays of sums are overwritten, some thousand clusters at a time.
+        """
         code, sums = self.code(), self.sums()
         assert code is not None and sums is not None
         found, sizes = sums.of(clusters), clusters.sizes
-        table = [np.empty(len(clusters)) for _ in range(code.n_features + 1)]
+        more = max(0, code.n_features + code.has_own - len(found))
+        table = [*found, *(np.empty(len(clusters)) for _ in range(more))]
         for start in range(0, len(clusters), _CHUNK):
             rows = slice(start, start + _CHUNK)
-            self._describe_rows(code, table, [row[rows] for row in found], sizes[rows], start)
-        return table
+            some = [row[rows].copy() for row in found]
+            self._describe_rows(code, table, some, sizes[rows], start)
+        return Described(table[: code.n_features], table[code.n_features] if code.has_own else None)
 
     def _describe_rows(
         self, code: SplitCode, table: Rows, sums: Rows, sizes: FloatArray, start: int
@@ -143,7 +154,8 @@ class Potential(ABC):
         for is_root in (False, True):
             if not is_root or root.any():
                 row, own = code.describe(sizes, sums, self.params(is_root))
-                for target, values in zip(table, (*row, own), strict=True):
+                found = (*row, own) if code.has_own else row
+                for target, values in zip(table, found, strict=False):
                     part = target[start : start + len(sizes)]
                     np.copyto(part, values, where=root if is_root else True)
 
@@ -203,7 +215,7 @@ class Potential(ABC):
         total = np.zeros(len(left))
         for part in self.parts:
             lists = [ClusterList(members) for members in (left, right, parent)]
-            left_rows, right_rows, parent_rows = (part.features(c) for c in lists)
+            (left_rows, _), (right_rows, _), (parent_rows, own) = map(part.describe, lists)
             with np.errstate(all="ignore"):
                 total += part.evaluate(
                     left_rows,
@@ -213,7 +225,6 @@ class Potential(ABC):
                     single,
                     extreme_distances(part, left, right),
                 )
-                own = part.own(lists[2])
             if own is not None:
                 total += own
         return total
@@ -311,9 +322,6 @@ class SumPotential(Potential):
 
     def sums(self) -> Sums | None:
         return None
-
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        return [row for part in self.parts for row in part.features(clusters)]
 
     def code(self) -> SplitCode | None:
         return None

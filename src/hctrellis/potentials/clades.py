@@ -11,7 +11,7 @@ import numpy as np
 
 from hctrellis.clusters import BoolArray, Clusters
 from hctrellis.memory import check_fits
-from hctrellis.potentials.base import Potential, Rows
+from hctrellis.potentials.base import Described, Potential, Rows
 from hctrellis.tree import Tree
 from hctrellis.trellis.sparse import SparseTrellis
 
@@ -74,13 +74,10 @@ class CladeDistribution(Potential):
     def code(self) -> None:
         return None
 
-    def own(self, clusters: Clusters) -> None:
-        return None
-
-    def features(self, clusters: Clusters) -> list[FloatArray]:
+    def describe(self, clusters: Clusters) -> Described:
         rows = np.packbits(clusters.members, axis=1, bitorder="little")
         masks = (int.from_bytes(row.tobytes(), "little") for row in rows)
-        return [np.array([self._numbers.get(mask, UNSEEN) for mask in masks], float)]
+        return Described([np.array([self._numbers.get(mask, UNSEEN) for mask in masks], float)])
 
     def evaluate(
         self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any

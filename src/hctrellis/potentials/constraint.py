@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential, Separable
+from hctrellis.potentials.base import Described, Potential, Separable
 from hctrellis.potentials.checks import as_labels
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class _ClusterPotential(Potential):
     def sums(self) -> None:
         return None
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
-        return [self.weights(clusters), np.zeros(len(clusters))]
+    def describe(self, clusters: Clusters) -> Described:
+        return Described([self.weights(clusters), np.zeros(len(clusters))])
 
     def code(self) -> SplitCode:
         from hctrellis.kernels.splits import SIZES

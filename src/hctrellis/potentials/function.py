@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, ClusterList, Clusters
-from hctrellis.potentials.base import Potential, Rows, Sums
+from hctrellis.potentials.base import Described, Potential, Rows, Sums
 from hctrellis.potentials.checks import as_count, as_finite, as_labels
 
 if TYPE_CHECKING:
@@ -88,18 +88,15 @@ class FunctionPotential(Potential):
         self._compiled = hasattr(function, "py_func")
         if self._compiled:
             import hctrellis.kernels.simd  # noqa: F401  # teaches Numba `hctrellis.where`
-        self._n_features = len(self.features(ClusterList(np.ones((1, n), bool))))
+        self._n_features = len(self.describe(ClusterList(np.ones((1, n), bool))).features)
         self._try_out()
 
     def sums(self) -> Sums | None:
         return self._sums
 
-    def features(self, clusters: Clusters) -> list[FloatArray]:
+    def describe(self, clusters: Clusters) -> Described:
         given = self._sums.of(clusters) if self._sums else self._features(clusters)
-        return _as_rows(given, len(clusters))
-
-    def own(self, clusters: Clusters) -> None:
-        return None
+        return Described(_as_rows(given, len(clusters)))
 
     def code(self) -> SplitCode | None:
         if not self._compiled:

@@ -8,8 +8,9 @@ other, so threads share them, and results do not depend on how.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,22 +59,11 @@ class Blocks:
         done(its result, number of splits) is called in this thread.
         """
         levels = range(1, self.n_high + 1)
-        order = [*reversed(levels), 0] if downward else levels
-        if threads == 1:
-            for level in order:
-                for chunk, cost in self._chunks(level, threads, downward):
-                    check_stop()
-                    done(kernel(chunk), cost)
-            return
-        pool = ThreadPoolExecutor(threads)
-        try:
-            for level in order:
+        with ThreadPoolExecutor(max(1, threads - 1)) as pool:
+            for level in [*reversed(levels), 0] if downward else levels:
                 chunks = self._chunks(level, threads, downward)
-                results = [(pool.submit(kernel, chunk), cost) for chunk, cost in chunks]
-                for future, cost in results:
-                    done(future.result(), cost)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+                for result, cost in _share(kernel, chunks, pool, threads - 1):
+                    done(result, cost)
 
     def _chunks(self, level: int, threads: int, downward: bool) -> Iterator[tuple[IntArray, int]]:
         """The high parts with `level` leaves, cut into chunks with their numbers of splits."""
@@ -86,3 +76,39 @@ class Blocks:
         for i in range(0, len(highs), size):
             chunk = highs[i : i + size]
             yield chunk, each * len(chunk)
+
+
+def _share(
+    kernel: Callable[[IntArray], int],
+    chunks: Iterable[tuple[IntArray, int]],
+    pool: ThreadPoolExecutor,
+    n_others: int,
+) -> Iterator[tuple[int, int]]:
+    """Call the kernel for all chunks, in this thread and in others; yields results and costs."""
+    todo, results = deque(chunks), deque[tuple[int, int]]()
+
+    def work() -> bool:
+        """Take a chunk, if there is one."""
+        try:
+            chunk, cost = todo.popleft()
+        except IndexError:
+            return False
+        results.append((kernel(chunk), cost))
+        return True
+
+    def work_on() -> None:
+        while work():
+            pass
+
+    others = [pool.submit(work_on) for _ in range(n_others)]
+    try:
+        while work():
+            check_stop()
+            while results:
+                yield results.popleft()
+    finally:
+        todo.clear()
+        wait(others)
+    for other in others:
+        other.result()
+    yield from results

@@ -97,7 +97,8 @@ class FullTrellis:
             )
         available = available_memory()
         everyone = ClusterList(np.ones((1, self.n_leaves), bool))
-        more = max(0, len(potential.features(everyone)) - 2)
+        rows = sum(len(part.describe(everyone).features) for part in potential.parts)
+        more = max(0, rows - 2)
         needed = self.n_bytes + (more * BYTES_PER_FEATURE << self.n_leaves)
         if self.n_leaves > MAX_LEAVES or needed > available:
             raise TooLargeError(

@@ -50,13 +50,11 @@ class Weights:
     def __init__(self, potential: Potential, vertices: Vertices) -> None:
         self.potential = potential
         self.vertices = vertices
-        self.features = [part.features(vertices) for part in potential.parts]
-        self.own = np.zeros(len(vertices))
         with np.errstate(all="ignore"):
-            for part in potential.parts:
-                own = part.own(vertices)
-                if own is not None:
-                    self.own += own
+            described = [part.describe(vertices) for part in potential.parts]
+        self.features = [features for features, _ in described]
+        terms = (own for _, own in described if own is not None)
+        self.own: FloatArray = sum(terms, np.zeros(len(vertices)))
 
     def __call__(self, splits: Splits) -> FloatArray:
         """Log psi of each split; the root is alone, or not among the parents."""

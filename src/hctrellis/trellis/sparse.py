@@ -385,12 +385,9 @@ def _weigh(potential: Potential, trellis: SparseTrellis) -> FloatArray:
 
     v, parts = trellis.vertices, potential.parts
     codes = [code for code in (part.code() for part in parts) if code is not None]
-    rows = [row for part in parts for row in part.features(v)]
-    own = np.zeros(len(v))
-    for part in parts:
-        terms = part.own(v)
-        if terms is not None:
-            own += terms
+    described = [part.describe(v) for part in parts]
+    rows = [row for features, _ in described for row in features]
+    own = sum((terms for _, terms in described if terms is not None), np.zeros(len(v)))
     features = np.array(rows) if rows else np.empty((0, len(v)))
     cross = _cross(parts, v)
     weights = np.empty(trellis.n_splits)

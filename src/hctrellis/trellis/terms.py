@@ -86,7 +86,7 @@ def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) 
     from hctrellis.kernels.splits import GAINS
 
     lattice = Lattice(potential.n_leaves)
-    node = _Node(len(lattice))
+    node = _Node()
     constant = 0.0
     gain: FloatArray | None = None
     others = []
@@ -98,10 +98,12 @@ def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) 
         node.add(separable.own, root=False)
         if separable.gain is not None:
             gain = separable.gain if gain is None else gain + separable.gain
-    for part in others:
-        node.add(part.own(lattice), root=True)
     if others:
-        rows = [row for part in others for row in part.features(lattice)]
+        rows = []
+        for part in others:
+            features, own = part.describe(lattice)
+            node.add(own, root=True)
+            rows += features
         codes = [part.code() for part in others]
     else:
         rows = [] if gain is None else [gain, lattice.sizes]
@@ -139,19 +141,19 @@ def _sorted(potential: Potential, lattice: Lattice) -> list[tuple[Potential, Sep
 class _Node:
     """The sum of all terms of one cluster, in log2; no array as long as there are none."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self.values = np.empty(0)
 
     def add(self, own: FloatArray | None, root: bool) -> None:
         if own is None:
             return
-        if self.values.size == 0:
-            self.values = np.zeros(self._size)
-        at_root = self.values[-1] + (own[-1] * LOG2E if root else 0.0)
         own *= LOG2E
-        self.values += own
-        self.values[-1] = at_root
+        if not root:
+            own[-1] = 0.0
+        if self.values.size == 0:
+            self.values = own
+        else:
+            self.values += own
         np.maximum(self.values, NEVER, out=self.values)
 
 
