@@ -29,7 +29,7 @@ from hctrellis.lanes import (
     weigh_jets,
 )
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import default_labels
+from hctrellis.potentials.checks import LARGEST, default_labels
 from hctrellis.potentials.jets import SPACE_LIKE_TOLERANCE
 from hctrellis.tree import Tree
 
@@ -177,7 +177,8 @@ def _malformed(momenta: FloatArray) -> BoolArray:
         energies = momenta[:, 0] ** 2
         squares = (momenta[:, 1:] ** 2).sum(axis=1)
         space_like = energies - squares < -SPACE_LIKE_TOLERANCE * np.maximum(energies, squares)
-    malformed: BoolArray = ~np.isfinite(momenta).all(axis=1) | (momenta[:, 0] < 0) | space_like
+        usual = (np.abs(momenta) <= LARGEST).all(axis=1)
+    malformed: BoolArray = ~usual | (momenta[:, 0] < 0) | space_like
     return malformed
 
 

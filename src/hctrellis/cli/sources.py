@@ -16,6 +16,7 @@ from typing import Any
 
 from hctrellis.textfiles import as_text, read_bytes
 from hctrellis.tree import Tree
+from hctrellis.treeformats import printable
 
 MAX_ROWS = 1000
 TREE_SUFFIXES = (".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs")
@@ -142,7 +143,8 @@ def _split(name: str, text: str, delimiter: str | None) -> Iterator[tuple[int, l
         for row in reader:
             yield reader.line_num, row
     except csv.Error as error:
-        raise ValueError(f"line {reader.line_num} of {name}: {error}; check its quotes") from None
+        reason = printable(str(error))
+        raise ValueError(f"line {reader.line_num} of {name}: {reason}; check its quotes") from None
 
 
 def _ragged(name: str, line: int, found: int, expected: int, delimiter: str | None) -> str:
