@@ -217,7 +217,6 @@ def test_control_group_stops_inference(tmp_path, monkeypatch):
 INTERRUPTED = """
 import json, os, signal, sys, threading, time, warnings
 import numpy as np
-import psutil
 import hctrellis as hct
 from hctrellis.cli import main
 
@@ -232,10 +231,6 @@ def table(n, d=4):
 
 def make(values, beta=1.0):
     return hct.Linkage(values, "average", beta)
-
-
-def working():
-    return [p for p in psutil.Process().children(recursive=True) if p.cpu_percent(0.2) > 20]
 
 
 def interrupted(call, delay):
@@ -423,7 +418,7 @@ def test_ctrl_c_ends_the_process(tmp_path):
     rows = np.random.default_rng(0).normal(size=(22, 3))
     np.savetxt(tmp_path / "items.csv", rows, delimiter=",", header="a,b,c", comments="")
     command = ["infer", tmp_path / "items.csv", "--beta", "1", "--json", tmp_path / "out.json"]
-    code = "import sys; from hctrellis.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from hctrellis.cli import command; sys.exit(command())"
     seconds = []
     while len(seconds) < TRIES and min(seconds, default=SOON) >= SOON:
         process = start(code, *command)
@@ -442,7 +437,6 @@ def test_ctrl_c_ends_the_process(tmp_path):
 
 PROCESSES = """
 big = [make(table(19)) for _ in range(6)]
-jets = hct.simulate.ginkgo(100, leaves=(5, 7), rng=1)
 if sys.argv[1] == "processes":
     scheduler = "processes"
 else:
@@ -451,11 +445,10 @@ else:
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
     )
     scheduler = Client(cluster)
-hct.infer_many([make(table(9))] * 4, scheduler=scheduler)
 report(
     "end",
     lambda: hct.infer_many(big, scheduler=scheduler),
-    lambda: hct.infer_many(jets, scheduler=scheduler),
+    lambda: hct.infer_many([make(table(9))] * 4, scheduler=scheduler),
     delay=1.0,
 )
 if sys.argv[1] == "dask":
@@ -650,8 +643,7 @@ def test_two_batches_into_one_folder(tmp_path):
 CACHED = """
 import json
 import hctrellis as hct
-post = hct.infer(hct.Dasgupta([[0, 2, 1], [2, 0, 1], [1, 1, 0]]))
-print(json.dumps(["answer", [post.log_partition, post.n_trees]]))
+print(json.dumps(["answer", hct.simulate.ginkgo(3, rng=1).log_likelihood.tolist()]))
 """
 
 
@@ -661,6 +653,5 @@ def test_two_processes_fill_one_cache(tmp_path):
     processes = [start(CACHED, environment=environment) for _ in range(2)]
     answers = [told(process.communicate()[0])["answer"] for process in processes]
     answers.append(told(run(CACHED, environment=environment))["answer"])
-    post = hct.infer(hct.Dasgupta([[0, 2, 1], [2, 0, 1], [1, 1, 0]]))
-    assert answers == [[post.log_partition, 3]] * 3
+    assert answers == [ginkgo(3, rng=1).log_likelihood.tolist()] * 3
     assert any(tmp_path.rglob("*.nbc"))

@@ -2,7 +2,7 @@
 
 import sys
 
-from hctrellis.cli import main
+from hctrellis.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

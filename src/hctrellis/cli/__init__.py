@@ -6,6 +6,7 @@ so that ``--help`` stays quick. Errors come out as one line on standard error.
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import sys
@@ -38,6 +39,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         return complain(explain(error), getattr(error, "exit_code", FAILED))
+
+
+def command() -> int:
+    """What the shell starts: `main`, but after Ctrl-C the process does not take its time to end."""
+    codes: list[int] = []
+    atexit.register(_leave, codes)
+    codes.append(main())
+    return codes[0]
+
+
+def _leave(codes: list[int]) -> None:
+    """End the process at once if it was interrupted: freeing compiled code takes a second."""
+    if codes == [INTERRUPTED]:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(INTERRUPTED)
 
 
 def complain(message: str, code: int = FAILED) -> int:
