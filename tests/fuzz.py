@@ -156,7 +156,11 @@ def _kind(message: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the targets that are named, or all."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    unknown = sorted({*options.targets} - {*TARGETS})
+    if unknown:
+        parser.error(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
     options.save.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGALRM, _stop)
     failed = 0
@@ -174,7 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.failures,
                 HANGS,
             )
-        print(tally.line(name), f"({time.perf_counter() - before:.0f} s)", flush=True)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        seconds = time.perf_counter() - before
+        print(tally.line(name), f"({seconds:.0f} s, peak {peak:.0f} MB)", flush=True)
         if options.messages:
             for kind, times in tally.messages.most_common():
                 print(f"{times:9}  {kind}")

@@ -283,6 +283,23 @@ def test_files_cut_short(tmp_path):
             read_source(path)
 
 
+@pytest.mark.parametrize("way", [1, 2])
+def test_every_byte_of_a_footer(way, tmp_path):
+    """Among these are files at whose sizes of columns pyarrow itself would abort."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    target = TARGETS["parquet"](tmp_path)
+    path, tally = tmp_path / "footer.parquet", fuzz.Tally()
+    columns = {name: pa.array([[1.0, None], None, []]) for name in ("px", "py", "pz", "E")}
+    pq.write_table(pa.table(columns), path)
+    raw = path.read_bytes()
+    start = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+    for at in range(start, start + 150):
+        fuzz.attempt(target, (way, raw[:at] + bytes([raw[at] ^ 2]) + raw[at + 1 :]), tally)
+    assert tally.refused > 30
+
+
 def test_files_without_end(monkeypatch):
     if not Path("/dev/zero").exists():
         pytest.skip("there is no such file here")
