@@ -39,5 +39,5 @@ def as_text(content: bytes, name: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise ValueError(f"{name} is not text in UTF-8; save the table as CSV with that encoding")
+        raise ValueError(f"{name} is not text in UTF-8; save it as plain text with that encoding")
     return text
