@@ -140,6 +140,22 @@ def test_deep_json():
             hct.Tree.from_json(text)
 
 
+def test_objects_without_end():
+    endless: list[object] = []
+    endless += [endless, "x"]
+    with bounded(), refused():
+        hct.Tree.from_nested(endless)
+    twice = ["a", "b"]
+    with refused():
+        hct.Tree.from_nested([twice, twice])
+    for clusters in ([1 << 10**7], [[10**12]], [[0, 1], [5 * 10**8]]):
+        with bounded(), refused():
+            hct.Tree.from_clusters(clusters)
+    for given in (None, b"(a,b);", 3, ["(a,b);"]):
+        with refused(TypeError):
+            hct.Tree.from_newick(given)
+
+
 def test_long_labels(tmp_path):
     with bounded(10.0):
         tree = hct.Tree.from_newick(f"(({LONG},'{LONG} b'),c);")

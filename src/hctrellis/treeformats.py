@@ -185,6 +185,8 @@ class _Tokens:
     """The tokens of a text; `head` is the next one."""
 
     def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"trees are read from text; got {type(text).__name__}.")
         self._rest = _tokenize(text, pattern)
         self.head = next(self._rest)
 
@@ -585,9 +587,11 @@ def _flatten(nested: Nested) -> tuple[list[str | int], list[tuple[int, int]]]:
     joins: list[tuple[int, int]] = []
     done: list[int] = []
     stack: list[Any] = [nested]
+    inside: dict[int, None] = {}  # the pairs that are being read, the innermost last
     while stack:
         item = stack.pop()
         if item is _JOIN:
+            inside.popitem()
             right, left = done.pop(), done.pop()
             done.append(~len(joins))
             joins.append((left, right))
@@ -595,7 +599,10 @@ def _flatten(nested: Nested) -> tuple[list[str | int], list[tuple[int, int]]]:
             done.append(len(leaves))
             leaves.append(item if isinstance(item, str) else int(item))
         else:
+            if id(item) in inside:
+                raise ValueError("the nested tree contains itself; expected pairs down to leaves.")
             left, right = _pair(item)
+            inside[id(item)] = None
             stack += [_JOIN, right, left]
     return leaves, joins
 
@@ -661,6 +668,11 @@ def _cluster_leaves(clusters: list[int | list[str | int]]) -> tuple[str, ...]:
     if bool(n_leaves) == bool(named):
         given = "mix labels and indices" if named else "name no leaves"
         raise ValueError(f"the clusters {given}; give labels= to say what the leaves are.")
+    if n_leaves > len(clusters) + 2:
+        raise ValueError(
+            f"{len(clusters)} clusters speak of leaves up to {n_leaves - 1}; a binary tree over so "
+            "many has more: give all but single leaves and the set of all."
+        )
     return tuple(sorted(named)) if named else tuple(map(str, range(n_leaves)))
 
 
