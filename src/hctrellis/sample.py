@@ -41,14 +41,15 @@ def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
     vertices = solution.vertices
     needed = BYTES_PER_ENTRY * entries + 8 * (int(size) + len(vertices))
     check_fits(needed, f"{size} trees of {n} leaves", "a smaller size, again and again")
-    uniforms = np.empty(entries)
+    uniforms, owners = np.empty(entries), np.empty(entries, np.int64)
+    links = np.empty(entries + 1, np.int64)  # the last one counts the entries
     generator = np.random.default_rng(rng)
     for start, stop in in_steps(0, entries):
         generator.random(out=uniforms[start:stop])
+        owners[start:stop] = np.arange(start, stop)
+        links[start:stop] = owners[start:stop] - 1
     clusters, lefts = (np.zeros((size, n - 1), np.int64) for _ in range(2))
     heads = np.full(len(vertices), -1, np.int64)
-    links = np.arange(-1, entries, dtype=np.int64)  # the last one counts the entries
-    owners = np.arange(entries, dtype=np.int64)
     if entries > 0:
         heads[solution.root] = size - 1
         links[-1] = size

@@ -67,7 +67,8 @@ def rank(
     best is the log weight of the best tree.
     """
     n = solution.potential.n_leaves
-    rows, losses = [], []
+    rows: list[list[tuple[int, int]]] = []
+    losses: list[float] = []
     complete = enough is None
     if complete:
         _check_memory(solution, limit)
