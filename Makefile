@@ -1,5 +1,6 @@
 # make demo: answer a question about sixteen bacteria, exactly; writes demo/report.html
 # make test: everything that is checked (tests, doctests, style, types)
+# make test-lowest: the tests with the lowest versions of other packages that are supported
 # make docs: build the documentation; writes docs/_build
 # make bench: measure speed and memory; writes benchmarks/RESULTS.md
 #
@@ -12,13 +13,19 @@ BENCH_ARGS ?=
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test docs bench clean
+.PHONY: demo test test-lowest docs bench clean
 
 demo: $(READY)
 	$(BIN)/hctrellis demo --output demo
 
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses=auto $(PYTEST_ARGS)
+
+test-lowest:
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install -q --disable-pip-version-check \
+	  -c tests/lowest.txt -e '.[all,test]'
+	.venv-lowest/bin/python -m pytest --numprocesses=auto $(PYTEST_ARGS)
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
@@ -32,7 +39,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/numerics.py
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo docs/_build
+	rm -rf .venv .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

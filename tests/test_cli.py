@@ -108,7 +108,7 @@ def test_unforeseen_error_is_one_line(monkeypatch, capsys):
 def test_without_the_extra(missing):
     done = python(
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from hctrellis.cli import main; sys.exit(main(['demo', '--help']))"
+        "from hctrellis.cli import main; sys.exit(main(['infer', 'table.csv']))"
     )
     assert done.returncode == 1
     assert 'pip install "hctrellis[cli]"' in only_line(done.stderr)

@@ -65,7 +65,7 @@ def complain(message: str, code: int = FAILED) -> int:
 
 def explain(error: Exception) -> str:
     """What went wrong, in words: the kind of error is named only if the message may not do."""
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRA:
+    if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in EXTRA:
         return 'the command line needs typer and rich: pip install "hctrellis[cli]"'
     if hasattr(error, "format_message"):  # of the command line itself
         command = getattr(getattr(error, "ctx", None), "command_path", "hctrellis")

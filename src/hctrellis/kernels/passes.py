@@ -106,7 +106,7 @@ def split_probabilities(parents, offsets, lefts, rights, log_weights, scale, res
             left, right = lefts[k], rights[k]
             w = log_weights[k] * LOG2E + scale[left] + scale[right] - scale[parent]
             if rest[parent] > 0.0 and w > FORBIDDEN:
-                out[k] = math.exp2(w) * rest[left] * rest[right] / rest[parent]
+                out[k] = np.exp2(w) * rest[left] * rest[right] / rest[parent]
             else:
                 out[k] = 0.0
 
