@@ -47,6 +47,17 @@ def test_links(page):
         assert (page.parent / target).exists(), target
 
 
+def test_promises_are_held():
+    """Every test that the page of promises names is there."""
+    text = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    named = re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", text)
+    assert len(named) > 30
+    for path, function in named:
+        assert f"def {function or 'main'}(" in (ROOT / path).read_text("utf-8"), (path, function)
+    for path in re.findall(r"`(benchmarks/\w+\.py)`", text):
+        assert (ROOT / path).exists()
+
+
 def test_site_builds_without_warnings(tmp_path):
     pytest.importorskip("sphinx", reason="the documentation needs the extra docs")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", ROOT / "docs", tmp_path]
