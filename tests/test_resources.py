@@ -586,8 +586,9 @@ def test_full_disk_leaves_old_data(tmp_path):
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
 
-def test_full_disk(tmp_path):
+def test_full_disk(tmp_path, capsys):
     """A disk of one megabyte."""
+    ginkgo(5, leaves=5, rng=1).to_parquet(tmp_path / "jets.parquet")
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
@@ -600,6 +601,12 @@ def test_full_disk(tmp_path):
             write_text(file, "x" * 2_000_000)
         assert file.read_text() == "old"
         assert [path.name for path in disk.iterdir()] == ["file"]
+        with pytest.raises(OSError, match="No space left"):
+            (disk / "fill").write_bytes(bytes(2_000_000))
+        command = ["batch", tmp_path / "jets.parquet", *GINKGO, "-o", disk / "results", "-q"]
+        assert main([*map(str, command)]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "cannot be written: No space left on device" in line
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 

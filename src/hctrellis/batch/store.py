@@ -277,9 +277,14 @@ class _Lock:
                 f"another process (number {who}) is writing into {folder}; wait until it has "
                 "finished, or give another folder"
             ) from None
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
+        try:
+            self._file.truncate(0)
+            self._file.write(str(os.getpid()))
+            self._file.flush()
+        except OSError as error:
+            with suppress(OSError):  # what could not be written is tried once more
+                self._file.close()
+            raise _cannot_write(folder / LOCK, error) from None
 
     def release(self) -> None:
         """Let others in."""
