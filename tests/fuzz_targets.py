@@ -57,6 +57,8 @@ class Target(ABC):
     """
 
     name: ClassVar[str]
+    seconds: ClassVar[float] = 2.0
+    """Of processor time, that an input may take."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -732,6 +734,7 @@ class CommandLine(Target):
     """Arguments of the command line, in this process."""
 
     name = "cli"
+    seconds = 60.0  # the first use of a model compiles
 
     def prepare(self) -> None:
         self.inner = self.folder / "inner"
@@ -753,7 +756,7 @@ class CommandLine(Target):
         for _ in range(rng.choice((0, 1, 1, 2, 3))):
             self._change(rng, given, OPTIONS.get(name, ("--help",)))
         if given and given[0] in ("demo", "reproduce"):  # which take seconds if nothing is wrong
-            given.append("--no-such-option")
+            given.insert(1, "--no-such-option")
         return given
 
     def _change(self, rng: Random, given: list[str], options: tuple[str, ...]) -> None:
