@@ -122,8 +122,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("before", ["used before", "not used before"])
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    ("method", "before"),
+    [("fork", "used before"), ("fork", "not used before"), ("spawn", "used before")],
+)
 def test_other_processes(method, before, tmp_path):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system cannot start processes by {method}")
