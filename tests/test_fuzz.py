@@ -415,6 +415,25 @@ def test_labels_are_never_names_of_files(tmp_path, monkeypatch, capsys):
     assert "\\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("infer", "t.csv", "--beta", "1", "--bootstrap", "9" * 30),
+        ("infer", "t.csv", "--beta", "1", "--samples", "s.nwk", "--n-samples", "9" * 30),
+        ("simulate", "jets", "-o", "j.parquet", "--number", "9" * 30),
+        ("simulate", "jets", "-o", "j.parquet", "--mass", "1e200"),
+        ("batch", "j.parquet", "-o", "out", "--lam", "1", "--t-cut", "1", "--workers", "9" * 30),
+        ("infer", "t.csv", "--time-limit", "nan"),
+    ],
+)
+def test_numbers_beyond_reason(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("name,x\na,1\nb,2\nc,4\n")
+    assert main(list(arguments)) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "Error:" not in line
+
+
 def test_tables_in_notebooks_are_escaped():
     post = hct.infer(hct.Linkage(np.arange(4.0)[:, None], labels=NASTY))
     html = post.cluster_probabilities()._repr_html_()

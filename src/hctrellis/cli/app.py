@@ -225,6 +225,8 @@ def _complete_metric(incomplete: str) -> list[str]:
 
 
 READING, MODEL, OUTPUT = "Reading the table", "Model", "Output"
+MOST_RESAMPLES = 1_000_000
+MOST_WORKERS = 1024
 
 
 @app.command(help=ABOUT_INFER)
@@ -277,6 +279,7 @@ def infer(
         typer.Option(
             metavar="N",
             min=10,
+            max=MOST_RESAMPLES,
             rich_help_panel=MODEL,
             help="Also resample the columns N times at each of ten scales: AU and BP values, as "
             "pvclust gives them, in --report and --json.",
@@ -562,7 +565,12 @@ def batch(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Threads or processes; by default all cores."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MOST_WORKERS,
+            help="Threads or processes; by default all cores.",
+        ),
     ] = None,
     chunk_size: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Jets per part of the answers.")
