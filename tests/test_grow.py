@@ -80,7 +80,8 @@ def test_every_tree_forbidden():
 
 def test_infer_grows_beyond_the_exact_limit(monkeypatch):
     monkeypatch.setattr("hctrellis.posterior.MAX_EXACT_LEAVES", 8)
-    monkeypatch.setattr("hctrellis.trellis.grow.grow.__defaults__", (60, 5.0, None, None, None))
+    defaults = (60, 5.0, *hct.grow.__defaults__[2:])
+    monkeypatch.setattr("hctrellis.trellis.grow.grow.__defaults__", defaults)
     potential = dasgupta(9)
     with pytest.warns(UserWarning, match="9 leaves are too many for all trees; .* not converged"):
         post = hct.infer(potential)
@@ -95,6 +96,14 @@ def test_the_same_seed_gives_the_same_trellis():
     potential = dasgupta(9)
     one, two = (hct.grow(potential, max_clusters=100, rng=4) for _ in range(2))
     assert one.trace[-1][1:] == two.trace[-1][1:]
+
+
+def test_rounds_instead_of_time():
+    options = {"max_clusters": 200, "time_limit": None, "rng": 4, "restarts": 1}
+    growths = [hct.grow(dasgupta(10), max_rounds=k, **options) for k in (1, 2)]
+    assert [len(growth.trace) for growth in growths] == [2, 3]
+    assert growths[0].trace[-1][1:] == growths[1].trace[1][1:]
+    assert not growths[0].converged
 
 
 @pytest.mark.parametrize(

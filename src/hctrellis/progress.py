@@ -19,24 +19,37 @@ def followed(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
         with bar(what) as update:
             yield update
     else:
-        yield progress or (lambda done, total: None)
+        yield progress or _nothing
 
 
 @contextmanager
 def bar(what: str, hidden: bool = False) -> Iterator[Progress]:
-    """A bar on standard error: rich's where it is installed, else a line of text."""
+    """A bar on standard error: rich's where it is installed, else a line of text.
+
+    rich draws only in terminals and notebooks; elsewhere nothing is written.
+    """
+    if hidden:
+        yield _nothing
+        return
     try:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
     except ImportError:
-        yield (lambda done, total: None) if hidden else _line(what)
+        yield _line(what)
         return
     columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn())
     console = Console(stderr=True)
-    with Bars(*columns, console=console, transient=True, disable=hidden) as bars:
+    if not (console.is_terminal or console.is_jupyter):
+        yield _nothing
+        return
+    with Bars(*columns, console=console, transient=True) as bars:
         task = bars.add_task("", total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def _nothing(done: int, total: int | None) -> None:
+    pass
 
 
 def _line(what: str) -> Progress:
