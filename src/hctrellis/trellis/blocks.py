@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import IntArray
 
 CHUNK_SPLITS = 6_000_000  # of one call of a kernel: the time until Ctrl-C is heard
+CHUNKS_PER_THREAD = 16  # of a level: so evenly is it shared
 GROUP = 4  # blocks that the kernels complete at a time
 
 
@@ -70,9 +71,10 @@ class Blocks:
         highs = np.flatnonzero(Lattice(self.n_high).sizes == level)
         others = self.n_high - level if downward else level  # leaves in or not in another cluster
         each = (3**self.low_bits * 2**others - 2 * 2**self.low_bits) // 2
-        size = max(1, min(CHUNK_SPLITS // max(1, each), len(highs) // (4 * threads)))
-        if size >= GROUP:
-            size -= size % GROUP
+        most = CHUNK_SPLITS // max(1, each)
+        size = max(1, min(most, len(highs) // (CHUNKS_PER_THREAD * threads)))
+        if GROUP <= most and 2 * GROUP * threads <= len(highs):
+            size = max(GROUP, size - size % GROUP)
         for i in range(0, len(highs), size):
             chunk = highs[i : i + size]
             yield chunk, each * len(chunk)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import IntArray
 
 MAX_LEAVES = 28  # 2^28 clusters, 1e13 splits: a night
+THREADED_SPLITS = 1_000_000  # below, threads cost more than they save
 LOW_BITS = 6  # leaves in the low part of a mask, see the kernels
 LINEAR_LOW_BITS = 8  # the same for the multiply-add kernel
 BYTES_PER_CLUSTER = 40  # of the tables and what is needed to build them, for two features
@@ -88,7 +89,9 @@ class FullTrellis:
         self._check(potential)
         if not compiled(potential):
             return _solve_numpy(potential, progress or silent)
-        return _solve_compiled(potential, threads or default_threads(), progress or silent)
+        few = self.n_splits < THREADED_SPLITS
+        chosen = threads or (1 if few else default_threads())
+        return _solve_compiled(potential, chosen, progress or silent)
 
     def _check(self, potential: Potential) -> None:
         if potential.n_leaves != self.n_leaves:
