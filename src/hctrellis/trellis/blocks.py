@@ -73,7 +73,7 @@ class Blocks:
         each = (3**self.low_bits * 2**others - 2 * 2**self.low_bits) // 2
         most = CHUNK_SPLITS // max(1, each)
         size = max(1, min(most, len(highs) // (CHUNKS_PER_THREAD * threads)))
-        if GROUP <= most and 2 * GROUP * threads <= len(highs):
+        if most >= GROUP and 2 * GROUP * threads <= len(highs):
             size = max(GROUP, size - size % GROUP)
         for i in range(0, len(highs), size):
             chunk = highs[i : i + size]
