@@ -20,6 +20,7 @@ import numpy as np
 RESULTS = Path(__file__).parent / "RESULTS.md"
 TITLE = "# Results\n\nWritten by the programs in this folder; each replaces its own section.\n"
 YARDSTICK_SIZE = 100_000
+DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # else modules are compiled anew in every process
 MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
 MIN_REPEATS = 3  # ... and so often
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
@@ -45,7 +46,8 @@ def exp_nanoseconds() -> float:
 def run_python(*arguments: str) -> str:
     """What a new Python process prints."""
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    kept = {name: value for name, value in os.environ.items() if name != DO_NOT_WRITE}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=kept)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)[:200]} failed:\n{done.stderr}")
     return done.stdout
