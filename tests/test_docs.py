@@ -31,6 +31,8 @@ def test_examples(page):
         result = doctest.DocTestRunner().run(test, out=report.append, clear_globs=False)
         session.update(test.globs)
         assert result.failed == 0, "".join(report)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def test_first_commands():

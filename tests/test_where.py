@@ -260,7 +260,9 @@ FORMS = {"numpy": ginkgo, "numba": numba.njit(error_model="numpy")(ginkgo)}
 def by_function(function, jet):
     """The built-in model, and the same by a function."""
     model = hct.Ginkgo(jet, LAM, T_CUT)
-    return model, hct.FunctionPotential(function, model.features, n_leaves=len(jet))
+    return model, hct.FunctionPotential(
+        function, lambda clusters: model.describe(clusters).features, n_leaves=len(jet)
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)

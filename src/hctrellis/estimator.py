@@ -87,7 +87,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     labels_ : int64 array, shape (n_samples,)
         The flat cluster of each sample.
     n_clusters_ : int
-    cluster_probabilities_ : float64 array, shape (n_clusters_,)
+    cluster_probabilities_ : float64 array, one per flat cluster
         The probability that a tree has each flat cluster.
     posterior_ : Posterior
         To ask for more, see `Posterior`.
