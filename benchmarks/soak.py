@@ -32,6 +32,11 @@ def symmetric(n: int, rng: Rng) -> np.ndarray:
     return (matrix + matrix.T) / 2
 
 
+def massless(n: int, rng: Rng) -> np.ndarray:
+    directions = rng.normal(size=(n, 3))
+    return np.column_stack([np.linalg.norm(directions, axis=1), directions])
+
+
 def quadratic(left: np.ndarray, right: np.ndarray, parent: np.ndarray) -> np.ndarray:
     return -np.abs(left[0] - right[0])
 
@@ -44,7 +49,7 @@ def random_potential(n: int, rng: Rng) -> hct.Potential:
         lambda: hct.Dasgupta(np.abs(symmetric(n, rng)), beta=beta),
         lambda: hct.CorrelationClustering(symmetric(n, rng), beta=beta),
         lambda: hct.BetaSplitting(n, beta=float(rng.uniform(-1.5, 3))),
-        lambda: hct.simulate.ginkgo(1, leaves=max(n, 2), t_cut=1.0, rng=rng)[0].potential(),
+        lambda: hct.Ginkgo(massless(n, rng), lam=1.5, t_cut=1e-9),
         lambda: hct.FunctionPotential(quadratic, features=rng.random(n)),
         lambda: hct.Dasgupta(np.abs(symmetric(n, rng))) + hct.BetaSplitting(n, beta=0.0),
     ]
