@@ -200,7 +200,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
                 bool(np.abs(_common(drawn)[1]).max() < 4.5)
             ),
             "the probabilities of the allowed trees, listed one by one, add up to 1": (
-                abs(drawn.probabilities.sum() - 1) < 1e-9
+                bool(abs(drawn.probabilities.sum() - 1) < 1e-9)
             ),
             "as many different trees were drawn as expected, within 4 standard deviations": (
                 abs(seen - expected) < 4 * drawn.distinct_error
