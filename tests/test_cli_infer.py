@@ -127,7 +127,7 @@ def test_parquet(tmp_path):
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     path = tmp_path / "table.parquet"
-    frame = pd.DataFrame(POINTS, index=LABELS, columns=["x", "y"])
+    frame = pd.DataFrame(POINTS.copy(), index=LABELS, columns=["x", "y"])
     frame.to_parquet(path)
     assert read(path).labels == LABELS
     np.testing.assert_array_equal(read(path).values, POINTS)

@@ -123,7 +123,7 @@ def test_cut_is_that_of_scipy():
     tree = hct.Tree(post.map_tree.children, post.labels, heights)
     matrix = tree.to_linkage()
     matrix[:, 2] += np.arange(8) * 1e-9  # no ties, so that every number of clusters can be had
-    for k in range(1, 10):
+    for k in range(1, 9):  # of 9, early versions of SciPy still join two
         part = cut_tree(post, tree, k)
         check(post, part, k)
         expected = fcluster(matrix, k, "maxclust")

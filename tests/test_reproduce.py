@@ -330,7 +330,10 @@ def test_html_is_one_file(page):
 def test_written_files(page, tmp_path):
     markdown, html = write(page, tmp_path)
     text = markdown.read_text("utf-8")
-    assert html.read_text("utf-8") == to_html(page)
+    # the pictures aside: early versions of Matplotlib name parts of them at random
+    pages = (html.read_text("utf-8"), to_html(page))
+    written, expected = (re.sub(r"base64,[^\"]*", "", text) for text in pages)
+    assert written == expected
     named = set(re.findall(r"\]\((figures/[^)]+)\)", text))
     assert named == {f"figures/{path.name}" for path in (tmp_path / "figures").iterdir()}
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in named)

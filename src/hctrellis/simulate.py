@@ -400,6 +400,7 @@ def _simulate(
     low, high = window or (1, MOST_LEAVES)
     batches: list[list[npt.NDArray[Any]]] = []
     made = fewer = more = 0
+    check_fits(32 * low * size, f"{size} jets", "fewer jets at a time")  # their momenta, at least
     while made < size or not batches:
         # in another thread, since Ctrl-C while Numba hands out arrays is a SystemError
         call = pool.submit(showers, rng, *shower, low, high, size - made, _EFFORT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -419,6 +420,8 @@ def infer(
     ] = 30.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
+    if math.isnan(time_limit):
+        raise typer.BadParameter("nan is not a number of seconds", param_hint="--time-limit")
     kinds = {"distances": distances, "similarities": similarities, "features": features}
     asked = [kind for kind, wanted in kinds.items() if wanted]
     if len(asked) > 1:
