@@ -1,4 +1,4 @@
-"""The recursion of log Z, MAP and count for four data sets at a time, one in each lane of a vector.
+"""The recursion of log Z, MAP and count for eight data sets at a time, one in each vector lane.
 
 A template (see `bind`), on top of `weights`, for potentials that state their sums. All data sets
 have n leaves. A cluster P (a bit mask) has a cell in one table, which holds vectors, of which each
@@ -25,21 +25,20 @@ import math
 import numpy as np
 from numba.extending import overload
 
+from hctrellis.kernels.simd import WIDE_LANES as LANES
 from hctrellis.kernels.simd import (
-    LANES,
     choose,
     exp2,
-    lane,
-    load,
     maximum,
     minimum,
-    splat,
     store,
 )
-from hctrellis.logs import FORBIDDEN, LOG2E, NEVER, TIE
+from hctrellis.kernels.simd import load_wide as load
+from hctrellis.kernels.simd import splat_wide as splat
+from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 REST, COUNT, FEATURES = LANES, 2 * LANES, 3 * LANES  # where they begin in a cell
-BLOCK = 170  # splits weighed before their exponentials are taken: 16 kB of buffers
+BLOCK = 100  # splits weighed before their exponentials are taken: 19 kB of buffers
 TINY = 1e-300  # its logarithm is finite
 
 
@@ -53,6 +52,18 @@ def _load_each(arrays, at):
     if len(arrays) == 0:
         return lambda arrays, at: ()
     return lambda arrays, at: (load(arrays[0], at), *load_each(arrays[1:], at))
+
+
+def take_each(arrays, at):
+    """The number at one position of each of some arrays."""
+    return tuple([array[at] for array in arrays])
+
+
+@overload(take_each)
+def _take_each(arrays, at):
+    if len(arrays) == 0:
+        return lambda arrays, at: ()
+    return lambda arrays, at: (arrays[0][at], *take_each(arrays[1:], at))
 
 
 # -- features ----------------------------------------------------------------------------------
@@ -101,8 +112,9 @@ def describe_clusters(sums, sizes, params, root_params, table, width, node):
         prm = root_params if mask == sizes.size - 1 else params
         row, own = describe(splat(sizes[mask]), load_each(sums, mask * LANES), prm)
         for f in range(len(row)):
-            store(table, mask * width + FEATURES + f * LANES, row[f])
-        store(node, mask * LANES, maximum(NEVER, own * LOG2E))  # in this order a NaN stays one
+            store(table, mask * width + FEATURES + f * LANES, splat(row[f]))
+        own = splat(own * LOG2E)
+        store(node, mask * LANES, maximum(NEVER, own))  # in this order a NaN stays one
 
 
 # -- the upward pass ---------------------------------------------------------------------------
@@ -257,55 +269,19 @@ def go_up(lattice, table, width, node, params, root_params, entropy, entries):
 
 
 @jit
-def weigh_split(left, mask, table, width, prm):
-    """The x and factor of one split, whichever of its children are leaves."""
-    right = mask ^ left
-    l = load_row(table, left * width + FEATURES, LANES)
-    r = load_row(table, right * width + FEATURES, LANES)
-    p = load_row(table, mask * width + FEATURES, LANES)
-    if LEAF_APART and left & (left - 1) == 0:
-        return leaf(l, r, p, prm, 0.0)
-    if LEAF_APART and right & (right - 1) == 0:
-        return leaf(r, l, p, prm, 0.0)
-    return pair(l, r, p, prm, 0.0)
-
-
-@jit
-def first_split(at, mask, top, table, width, prm):
-    """As in `full`, in one lane: the first split that weighs `top`, up to a tie, or 0.
-
-    Also the largest log2 weight before it.
-    """
-    first = mask & -mask
-    others = mask ^ first
-    bar = top - TIE * max(1.0, abs(top))
-    largest = NEVER
-    sub = 0
-    while sub != others:
-        left = first | sub
-        x, factor = weigh_split(left, mask, table, width, prm)
-        w = weigh(x, load(table, left * width) + load(table, (mask ^ left) * width))
-        if SCALED:
-            w = w + np.log(factor) * LOG2E
-        if lane(w, at) >= bar:
-            return largest, left
-        largest = max(largest, lane(w, at))
-        sub = (sub - others) & others
-    return largest, 0
-
-
-@jit
 def number_child(child, number, sizes):
     """The number of a node of a tree: leaves count from 0, others have the number given."""
     return number if child & (child - 1) else int(sizes[child - 1])
 
 
 @jit
-def trace(at, table, width, node, sizes, params, root_params, stack, children):
+def trace(tables, sizes, params, root_params, stack, children):
     """The best tree of a data set, as `Tree.children`; returns its log weight.
 
-    Ties are broken as by `best_split` of `full`.
+    tables : features, best, rest, node of every cluster, as in `full`, of this data set
+    params, root_params : tuples of floats
     """
+    features, _best, _rest, node = tables
     root = sizes.size - 1
     n = int(sizes[root])
     total = 0.0
@@ -317,16 +293,12 @@ def trace(at, table, width, node, sizes, params, root_params, stack, children):
         mask = stack[height, 0]
         number = stack[height, 1]
         prm = root_params if mask == root else params
-        own = node[mask * LANES + at]
-        top = table[mask * width + at] - own
-        largest, left = first_split(at, mask, top, table, width, prm)
-        if left == 0:  # rounding in the table: search again below the largest that there is
-            _largest, left = first_split(at, mask, largest, table, width, prm)
+        left = best_split(mask, tables, prm, 0, 0)
         right = mask ^ left
-        x, factor = weigh_split(left, mask, table, width, prm)
-        total += own / LOG2E + lane(x, at)
+        x, factor = split_terms(left, right, mask, features, prm, 0.0)
+        total += node[mask] / LOG2E + x
         if SCALED:
-            total += math.log(lane(factor, at))
+            total += math.log(factor)
         numbers = (number - int(sizes[right]), number - 1)
         for side, child in enumerate((left, right)):
             children[number - n, side] = number_child(child, numbers[side], sizes)
@@ -341,24 +313,29 @@ def trace(at, table, width, node, sizes, params, root_params, stack, children):
 
 
 @jit
-def answer(at, entropy, table, width, node, sizes, params, root_params, stack, children):
-    """The four answers to one data set."""
-    root = width * (sizes.size - 1)
-    rest = table[root + REST + at]
-    count = table[root + COUNT + at]
+def answer(at, entropy, cells, nodes, sizes, params, root_params, stack, children):
+    """The four answers to the data set in one lane.
+
+    cells, nodes : the table and what clusters weigh as parents, a row for each cluster
+    """
+    root = sizes.size - 1
+    rest = cells[root, REST + at]
+    count = cells[root, COUNT + at]
     if rest == 0.0:
         return -np.inf, -np.inf, count, np.nan
-    log_partition = table[root + at] / LOG2E + math.log(rest)
+    log_partition = cells[root, at] / LOG2E + math.log(rest)
     if not log_partition < np.inf:
         return np.nan, np.nan, count, np.nan
-    log_weight = trace(at, table, width, node, sizes, params, root_params, stack, children)
-    missing = table[root + width - LANES + at] / LOG2E if entropy else np.nan
+    features = cells[:, FEATURES + at :: LANES].T
+    tables = (features, cells[:, at], cells[:, REST + at], nodes[:, at])
+    log_weight = trace(tables, sizes, params, root_params, stack, children)
+    missing = cells[root, cells.shape[1] - LANES + at] / LOG2E if entropy else np.nan
     return log_partition, log_weight, count, math.log(rest) + missing
 
 
 @jit
 def solve(given, by_size, sums, params, root_params, lattice, width, entropy, answers, children):
-    """Solve m data sets of n leaves, four at a time.
+    """Solve m data sets of n leaves, eight at a time.
 
     given : tuple of float64 arrays, flat, one per sum: of shape (n, n, m), or (n + 1, m) where
         `by_size` says so
@@ -378,6 +355,7 @@ def solve(given, by_size, sums, params, root_params, lattice, width, entropy, an
     node = np.empty(LANES << n)
     room = LANES * max(BLOCK, 1 << n >> 1)
     entries = (np.empty(room), np.empty(room), np.empty(room))
+    cells, nodes = table.reshape(-1, width), node.reshape(-1, LANES)
     stack = np.empty((n + 1, 2), np.int64)
     for first in range(0, m, LANES):
         for s in range(len(sums)):
@@ -391,6 +369,5 @@ def solve(given, by_size, sums, params, root_params, lattice, width, entropy, an
         go_up(lattice, table, width, node, prm, root_prm, entropy, entries)
         for at in range(LANES):
             k = first + at
-            answers[k] = answer(
-                at, entropy, table, width, node, sizes, prm, root_prm, stack, children[k]
-            )
+            one, root_one = take_each(params, k), take_each(root_params, k)
+            answers[k] = answer(at, entropy, cells, nodes, sizes, one, root_one, stack, children[k])

@@ -37,7 +37,7 @@ from hctrellis.kernels.simd import (
     splat,
     store,
 )
-from hctrellis.logs import FORBIDDEN, NEVER, TIE
+from hctrellis.logs import FORBIDDEN, NEVER
 
 
 @jit
@@ -247,41 +247,3 @@ def solve_blocks(highs, low_bits, tables, cross_tables, params, root_params):
         if bad != 0:
             return bad
     return 0
-
-
-@jit
-def best_split(parent, tables, params, low_bits, cross_tables):
-    """The child with the lowest leaf of the best split of a cluster.
-
-    Among splits whose log weights agree with the best to TIE, relative to their size, the one in
-    which that child is the smallest number: the rule does not depend on the order of computation.
-    """
-    _features, best, _rest, node = tables
-    top = best[parent] - (node[parent] if node.size > 0 else 0.0)
-    found, left = first_split(parent, top, tables, params, low_bits, cross_tables)
-    if left == 0:  # rounding in the table: search again below the largest that there is
-        _found, left = first_split(parent, found, tables, params, low_bits, cross_tables)
-    return left
-
-
-@jit
-def first_split(parent, top, tables, params, low_bits, cross_tables):
-    """The first split whose log weight is `top`, up to a tie, or 0; and the largest before it."""
-    features, best, _rest, _node = tables
-    first = parent & -parent
-    others = parent ^ first
-    largest = NEVER
-    sub = 0
-    while sub != others:
-        left = first | sub
-        right = others ^ sub
-        cross = cross_lookup(left, right, features, low_bits, cross_tables) if CROSS else 0.0
-        x, factor = split_terms(left, right, parent, features, params, cross)
-        w = weigh(x, best[left] + best[right])
-        if SCALED:
-            w += math.log2(factor)
-        if w >= top - TIE * max(1.0, abs(top)):
-            return w, left
-        largest = max(largest, w)
-        sub = (sub - others) & others
-    return largest, 0

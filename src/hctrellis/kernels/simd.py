@@ -6,7 +6,10 @@ vectors of four doubles (LLVM's ``<4 x double>``, lowered to whatever the CPU ha
 take NumPy arrays, so one source text of a split function serves the vector kernels, the scalar
 kernels and NumPy; with the JIT disabled a vector is simply an array of four.
 
-For the sake of users' functions, comparisons of vectors give masks (four booleans), which combine
+`load_wide`, `splat_wide` and `pack_wide` make vectors of eight instead, on which all else works as
+well: where a CPU has four, it computes two in turn, and need not wait for either.
+
+For the sake of users' functions, comparisons of vectors give masks (of booleans), which combine
 with & and | and are what `hctrellis.where` chooses by; and max, min, abs, sqrt, exp, expm1, log,
 log1p and powers of Python and NumPy take vectors.
 """
@@ -38,21 +41,26 @@ from hctrellis.branch import where
 from hctrellis.logs import LOG2E
 
 LANES = 4
+WIDE_LANES = 8
 
 _SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
 _LOWEST = -960.0  # below, 2^x is as good as 0; products with it stay clear of slow subnormals
-# (2^f - 1) / f for |f| <= 1/2 by Chebyshev interpolation; relative error below 6e-17
-_C0 = 0.6931471805599453
-_C1 = 0.24022650695910097
-_C2 = 0.0555041086648216
-_C3 = 0.009618129107606888
-_C4 = 0.0013333558146416936
-_C5 = 0.0001540353044173605
-_C6 = 1.525273382983612e-05
-_C7 = 1.321544258792169e-06
-_C8 = 1.0178062445845774e-07
-_C9 = 7.072585949269223e-09
-_C10 = 4.4549605981865186e-10
+# (2^f - 1) / f for |f| <= 1/2 by Chebyshev interpolation, from the highest power of f down;
+# relative error below 6e-17
+_EXP2 = (
+    4.4549605981865186e-10,
+    7.072585949269223e-09,
+    1.0178062445845774e-07,
+    1.321544258792169e-06,
+    1.525273382983612e-05,
+    0.0001540353044173605,
+    0.0013333558146416936,
+    0.009618129107606888,
+    0.0555041086648216,
+    0.24022650695910097,
+    0.6931471805599453,
+)
+_CONSTANTS = (_LOWEST, _SHIFTER, *_EXP2)
 
 _LN2_HIGH = 0.6931471803691238  # its last 21 bits are 0: a product with an exponent is exact
 _LN2_LOW = 1.9082149292705877e-10
@@ -88,8 +96,9 @@ _USUALLY = (1000, 1)  # odds that all four lanes go the way of the first branch
 
 
 class _Vector(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name="Vector4")
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"Vector{lanes}")
+        self.lanes = lanes
 
     def can_convert_from(self, typingctx: Any, other: Any) -> Any:
         """So that a variable may start as a number and become a vector in a loop."""
@@ -97,27 +106,29 @@ class _Vector(types.Type):
 
 
 class _Mask(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name="Mask4")
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"Mask{lanes}")
+        self.lanes = lanes
 
 
-VECTOR = _Vector()
-MASK = _Mask()
-_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
-_INTEGERS = ir.VectorType(ir.IntType(64), LANES)
-_BOOLEANS = ir.VectorType(ir.IntType(1), LANES)
+VECTOR, WIDE = _Vector(LANES), _Vector(WIDE_LANES)
+_MASKS = {VECTOR: _Mask(LANES), WIDE: _Mask(WIDE_LANES)}
+
+
+def _doubles(lanes: int) -> Any:
+    return ir.VectorType(ir.DoubleType(), lanes)
 
 
 @register_model(_Vector)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, _DOUBLES)
+        super().__init__(dmm, fe_type, _doubles(fe_type.lanes))
 
 
 @register_model(_Mask)
 class _MaskModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, _BOOLEANS)
+        super().__init__(dmm, fe_type, ir.VectorType(ir.IntType(1), fe_type.lanes))
 
 
 # -- the Python faces (used by NumPy and with the JIT disabled) --------------------------------
@@ -128,9 +139,14 @@ def load(array, index):
     return array[index : index + LANES].copy()
 
 
+def load_wide(array, index):
+    """The vector array[index : index + 8]."""
+    return array[index : index + WIDE_LANES].copy()
+
+
 def store(array, index, vector):
-    """Write a vector to array[index : index + 4]."""
-    array[index : index + LANES] = vector
+    """Write a vector to an array, from an index on; a float as a vector of four."""
+    array[index : index + max(LANES, np.size(vector))] = vector
 
 
 def splat(value):
@@ -138,13 +154,23 @@ def splat(value):
     return np.full(LANES, value)
 
 
+def splat_wide(value):
+    """The vector of eight copies of a float; a vector as it is."""
+    return np.full(WIDE_LANES, value)
+
+
 def pack(a, b, c, d):
     """The vector of four floats."""
     return np.array([a, b, c, d])
 
 
+def pack_wide(a, b, c, d, e, f, g, h):
+    """The vector of eight floats."""
+    return np.array([a, b, c, d, e, f, g, h])
+
+
 def lane(vector, index):
-    """One of the four values of a vector."""
+    """One of the values of a vector."""
     return vector[index]
 
 
@@ -202,6 +228,11 @@ def _fma(a, b, c):
     return a * b + c
 
 
+def _constants(x):
+    """The numbers that 2^x takes."""
+    return _CONSTANTS
+
+
 def _power_of_two(shifted):
     """2^k, where shifted = k + _SHIFTER."""
     return np.exp2(shifted - _SHIFTER)
@@ -246,59 +277,66 @@ def _compiled(function: Callable[..., Any], result: Any, *arguments: Any) -> Cal
     return register
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any, kind: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), _DOUBLES.as_pointer())
+    return builder.bitcast(builder.gep(data, [index]), kind.as_pointer())
 
 
-def _broadcast(builder: Any, value: Any) -> Any:
-    undefined = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+def _broadcast(builder: Any, value: Any, lanes: int) -> Any:
+    undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
     return builder.shuffle_vector(first, undefined, zeros)
 
 
-@_compiled(load, VECTOR, types.Array, types.Integer)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return builder.load(_pointer(context, builder, signature.args[0], *args), align=8)
+def _loaded(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind = _doubles(signature.return_type.lanes)
+    return builder.load(_pointer(context, builder, signature.args[0], *args, kind), align=8)
 
 
-@_compiled(store, types.none, types.Array, types.Integer, VECTOR)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _stored(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     array, index, vector = args
-    builder.store(vector, _pointer(context, builder, signature.args[0], array, index), align=8)
+    pointer = _pointer(context, builder, signature.args[0], array, index, vector.type)
+    builder.store(vector, pointer, align=8)
     return context.get_dummy_value()
 
 
 @_compiled(store, types.none, types.Array, types.Integer, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     array, index, value = args
-    vector = _broadcast(builder, value)
-    builder.store(vector, _pointer(context, builder, signature.args[0], array, index), align=8)
-    return context.get_dummy_value()
+    vector = _broadcast(builder, value, LANES)
+    return _stored(context, builder, signature, (array, index, vector))
 
 
-@_compiled(splat, VECTOR, types.float64)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return _broadcast(builder, args[0])
+def _splatted(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return _broadcast(builder, args[0], signature.return_type.lanes)
 
 
-@_compiled(splat, VECTOR, VECTOR)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _itself(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return args[0]
 
 
-@_compiled(pack, VECTOR, *[types.float64] * LANES)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    vector = ir.Constant(_DOUBLES, ir.Undefined)
+def _packed(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    vector = ir.Constant(_doubles(len(args)), ir.Undefined)
     for i, value in enumerate(args):
         vector = builder.insert_element(vector, value, ir.Constant(ir.IntType(32), i))
     return vector
 
 
-@_compiled(lane, types.float64, VECTOR, types.Integer)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _lane(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.extract_element(*args)
+
+
+for _vector, _load, _splat, _pack in (
+    (VECTOR, load, splat, pack),
+    (WIDE, load_wide, splat_wide, pack_wide),
+):
+    _compiled(_load, _vector, types.Array, types.Integer)(_loaded)
+    _compiled(store, types.none, types.Array, types.Integer, _vector)(_stored)
+    _compiled(_splat, _vector, types.float64)(_splatted)
+    _compiled(_splat, _vector, _vector)(_itself)
+    _compiled(_pack, _vector, *[types.float64] * _vector.lanes)(_packed)
+    _compiled(lane, types.float64, _vector, types.Integer)(_lane)
 
 
 @_compiled(lane, types.float64, types.float64, types.Integer)
@@ -324,25 +362,35 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.make_tuple(builder, signature.return_type, columns)
 
 
-def _as_vector(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if kind == VECTOR:
+def _as_vector(context: Any, builder: Any, kind: Any, value: Any, lanes: int) -> Any:
+    if isinstance(kind, _Vector):
         return value
-    return _broadcast(builder, context.cast(builder, value, kind, types.float64))
+    return _broadcast(builder, context.cast(builder, value, kind, types.float64), lanes)
 
 
-def _as_vectors(context: Any, builder: Any, kinds: Any, args: Any) -> list[Any]:
+def _as_vectors(context: Any, builder: Any, kinds: Any, args: Any, lanes: int = 0) -> list[Any]:
+    """Vectors and numbers as vectors of equal lengths."""
+    lanes = lanes or next(kind.lanes for kind in kinds if isinstance(kind, _Vector))
     pairs = zip(kinds, args, strict=True)
-    return [_as_vector(context, builder, kind, value) for kind, value in pairs]
+    return [_as_vector(context, builder, kind, value, lanes) for kind, value in pairs]
 
 
-@lower_cast(types.Float, VECTOR)
-@lower_cast(types.Integer, VECTOR)
-def _(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
-    return _as_vector(context, builder, given, value)
+def _has_vector(kinds: Any) -> bool:
+    return any(isinstance(kind, _Vector) for kind in kinds)
 
 
-_NUMBERS = (VECTOR, types.Float, types.Integer)
-_PAIRS = [pair for pair in itertools.product(_NUMBERS, repeat=2) if VECTOR in pair]
+def _cast(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
+    return _as_vector(context, builder, given, value, wanted.lanes)
+
+
+for _vector, _number in itertools.product((VECTOR, WIDE), (types.Float, types.Integer)):
+    lower_cast(_number, _vector)(_cast)
+
+
+def _kinds(vector: Any, count: int) -> list[Any]:
+    """All ways to give `count` arguments that are vectors or numbers, at least one a vector."""
+    ways = itertools.product((vector, types.Float, types.Integer), repeat=count)
+    return [way for way in ways if vector in way]
 
 
 def _arithmetic(function: Callable[..., Any], instruction: str) -> None:
@@ -352,8 +400,9 @@ def _arithmetic(function: Callable[..., Any], instruction: str) -> None:
         a, b = _as_vectors(context, builder, signature.args, args)
         return getattr(builder, instruction)(a, b, flags=("contract",))
 
-    for pair in _PAIRS:
-        _compiled(function, VECTOR, *pair)(codegen)
+    for vector in (VECTOR, WIDE):
+        for pair in _kinds(vector, 2):
+            _compiled(function, vector, *pair)(codegen)
 
 
 for _operators, _instruction in (
@@ -366,9 +415,12 @@ for _operators, _instruction in (
         _arithmetic(_operator, _instruction)
 
 
-@_compiled(operator.neg, VECTOR, VECTOR)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _negated(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.fneg(args[0])
+
+
+for _vector in (VECTOR, WIDE):
+    _compiled(operator.neg, _vector, _vector)(_negated)
 
 
 def _comparison(function: Callable[..., Any], sign: str) -> None:
@@ -379,8 +431,9 @@ def _comparison(function: Callable[..., Any], sign: str) -> None:
         compare = builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered
         return compare(sign, a, b)
 
-    for pair in _PAIRS:
-        _compiled(function, MASK, *pair)(codegen)
+    for vector, mask in _MASKS.items():
+        for pair in _kinds(vector, 2):
+            _compiled(function, mask, *pair)(codegen)
 
 
 for _operator, _sign in (
@@ -398,12 +451,17 @@ def _logic(function: Callable[..., Any], instruction: str) -> None:
     """An operator on masks, or on a mask and a boolean."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = signature.return_type.lanes
         pairs = zip(signature.args, args, strict=True)
-        a, b = (value if kind == MASK else _broadcast(builder, value) for kind, value in pairs)
+        a, b = (
+            value if isinstance(kind, _Mask) else _broadcast(builder, value, lanes)
+            for kind, value in pairs
+        )
         return getattr(builder, instruction)(a, b)
 
-    for pair in ((MASK, MASK), (MASK, types.Boolean), (types.Boolean, MASK)):
-        _compiled(function, MASK, *pair)(codegen)
+    for mask in _MASKS.values():
+        for pair in ((mask, mask), (mask, types.Boolean), (types.Boolean, mask)):
+            _compiled(function, mask, *pair)(codegen)
 
 
 for _operators, _instruction in (
@@ -415,27 +473,28 @@ for _operators, _instruction in (
 
 
 def _blended(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    a, b = _as_vectors(context, builder, signature.args[1:], args[1:])
+    lanes = signature.return_type.lanes
+    a, b = _as_vectors(context, builder, signature.args[1:], args[1:], lanes)
     return builder.select(args[0], a, b)
 
 
 def _chosen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """A branch: what only `b` needs is not computed if the mask holds in all four lanes.
+    """A branch: what only `b` needs is not computed if the mask holds in all lanes.
 
     LLVM moves such computations into the second block, which is why it is there.
     """
-    mask = args[0]
-    a, _ = _as_vectors(context, builder, signature.args[1:], args[1:])
+    mask, lanes = args[0], signature.return_type.lanes
+    a, _ = _as_vectors(context, builder, signature.args[1:], args[1:], lanes)
     before = builder.block
     mixed, after = builder.append_basic_block("mixed"), builder.append_basic_block("chosen")
-    bits = builder.bitcast(mask, ir.IntType(LANES))
+    bits = builder.bitcast(mask, ir.IntType(lanes))
     every = builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
     builder.cbranch(every, after, mixed).set_weights(_USUALLY)
     builder.position_at_end(mixed)
     blended = _blended(context, builder, signature, args)
     builder.branch(after)
     builder.position_at_end(after)
-    result = builder.phi(_DOUBLES)
+    result = builder.phi(a.type)
     result.add_incoming(a, before)
     result.add_incoming(blended, mixed)
     return result
@@ -447,27 +506,29 @@ def _chosen_float(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.select(args[0], a, b)
 
 
+_NUMBERS = (types.Float, types.Integer)
 for _types in itertools.product(_NUMBERS, repeat=2):
-    _compiled(_blend, VECTOR, MASK, *_types)(_blended)
-    _compiled(where, VECTOR, MASK, *_types)(_chosen)
-    if VECTOR in _types:
-        _compiled(where, VECTOR, types.Boolean, *_types)(_blended)
-    else:
-        _compiled(where, types.float64, types.Boolean, *_types)(_chosen_float)
+    _compiled(where, types.float64, types.Boolean, *_types)(_chosen_float)
+for _vector, _mask in _MASKS.items():
+    for _types in itertools.product((_vector, *_NUMBERS), repeat=2):
+        _compiled(_blend, _vector, _mask, *_types)(_blended)
+        _compiled(where, _vector, _mask, *_types)(_chosen)
+    for _types in _kinds(_vector, 2):
+        _compiled(where, _vector, types.Boolean, *_types)(_blended)
 
 
 def _choice(function: Callable[..., Any], comparison: str) -> None:
     """min or max: a compare and a select, which the CPU has as one instruction."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if VECTOR in signature.args:
+        a, b = args
+        if _has_vector(signature.args):
             a, b = _as_vectors(context, builder, signature.args, args)
-        else:
-            a, b = args
         return builder.select(builder.fcmp_ordered(comparison, a, b), a, b)
 
-    for a, b in ((VECTOR, VECTOR), (VECTOR, types.Float), (types.Float, VECTOR)):
-        _compiled(function, VECTOR, a, b)(codegen)
+    for v in (VECTOR, WIDE):
+        for a, b in ((v, v), (v, types.Float), (types.Float, v)):
+            _compiled(function, v, a, b)(codegen)
     if function in (maximum, minimum):  # others know floats already
         _compiled(function, types.float64, types.float64, types.float64)(codegen)
 
@@ -479,24 +540,27 @@ for _smaller in (minimum, np.minimum, min):
 
 
 def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    if VECTOR in signature.args:
+    if _has_vector(signature.args):
         args = _as_vectors(context, builder, signature.args, args)
     a, positive, other = args
     return builder.select(builder.fcmp_ordered(">", a, ir.Constant(a.type, None)), positive, other)
 
 
-for _types in itertools.product((VECTOR, types.float64), repeat=3):
-    _compiled(choose, VECTOR if VECTOR in _types else types.float64, *_types)(_choose)
+_compiled(choose, types.float64, *[types.float64] * 3)(_choose)
+for _vector in (VECTOR, WIDE):
+    for _types in itertools.product((_vector, types.float64), repeat=3):
+        if _vector in _types:
+            _compiled(choose, _vector, *_types)(_choose)
 
 
 def _llvm(name: str) -> Callable[..., Any]:
     """A code generator that calls one of LLVM's intrinsic functions."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if VECTOR in signature.args:
+        if _has_vector(signature.args):
             args = _as_vectors(context, builder, signature.args, args)
         kind = args[0].type
-        suffix = f"v{LANES}f64" if isinstance(kind, ir.VectorType) else "f64"
+        suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
         function_type = ir.FunctionType(kind, [kind] * len(args))
         return builder.call(
             cgutils.get_or_insert_function(builder.module, function_type, f"{name}.{suffix}"), args
@@ -505,44 +569,79 @@ def _llvm(name: str) -> Callable[..., Any]:
     return codegen
 
 
-for _root in (np.sqrt, math.sqrt):
-    _compiled(_root, VECTOR, VECTOR)(_llvm("llvm.sqrt"))
-for _absolute in (abs, np.abs, np.fabs, math.fabs):
-    _compiled(_absolute, VECTOR, VECTOR)(_llvm("llvm.fabs"))
-for _operator, _types in itertools.product((operator.pow, operator.ipow), _PAIRS):
-    _compiled(_operator, VECTOR, *_types)(_llvm("llvm.pow"))  # a square becomes a product
-for _type in (VECTOR, types.float64):
+for _vector in (VECTOR, WIDE):
+    for _root in (np.sqrt, math.sqrt):
+        _compiled(_root, _vector, _vector)(_llvm("llvm.sqrt"))
+    for _absolute in (abs, np.abs, np.fabs, math.fabs):
+        _compiled(_absolute, _vector, _vector)(_llvm("llvm.fabs"))
+    for _operator, _types in itertools.product((operator.pow, operator.ipow), _kinds(_vector, 2)):
+        _compiled(_operator, _vector, *_types)(_llvm("llvm.pow"))  # a square becomes a product
+for _type in (VECTOR, WIDE, types.float64):
     _compiled(sqrt, _type, _type)(_llvm("llvm.sqrt"))
     _compiled(_fma, _type, _type, _type, _type)(_llvm("llvm.fmuladd"))
-    _compiled(_fma, _type, _type, types.float64, types.float64)(_llvm("llvm.fmuladd"))
-    _compiled(_fma, _type, _type, _type, types.float64)(_llvm("llvm.fmuladd"))
+
+
+def _integers(kind: Any, value: int) -> Any:
+    """An integer for each of the doubles of an LLVM type."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(ir.VectorType(ir.IntType(64), kind.count), [value] * kind.count)
+    return ir.Constant(ir.IntType(64), value)
 
 
 def _shift_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    bits = _INTEGERS if signature.args[0] == VECTOR else ir.IntType(64)
-    constant = [52] * LANES, [1023 << 52] * LANES
-    shift, one = (ir.Constant(bits, c if bits is _INTEGERS else c[0]) for c in constant)
-    shifted = builder.shl(builder.bitcast(args[0], bits), shift)
-    return builder.bitcast(builder.add(shifted, one), args[0].type)
+    kind = args[0].type
+    shift, one = _integers(kind, 52), _integers(kind, _ONE)
+    shifted = builder.shl(builder.bitcast(args[0], one.type), shift)
+    return builder.bitcast(builder.add(shifted, one), kind)
 
 
-for _type in (VECTOR, types.float64):
+for _type in (VECTOR, WIDE, types.float64):
     _compiled(_power_of_two, _type, _type)(_shift_exponent)
 
 
-@_compiled(_mantissa_exponent, types.UniTuple(VECTOR, 2), VECTOR)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    def constant(value: int) -> Any:
-        return ir.Constant(_INTEGERS, [value] * LANES)
-
-    bits = builder.bitcast(args[0], _INTEGERS)
-    above = builder.sub(bits, constant(_ROOT_HALF - _ONE))
-    fraction = builder.and_(above, constant((1 << 52) - 1))
-    mantissa = builder.bitcast(builder.add(fraction, constant(_ROOT_HALF)), _DOUBLES)
-    counted = builder.or_(builder.lshr(above, constant(52)), constant(_TWO_52))
-    bias = ir.Constant(_DOUBLES, [2.0**52 + 1023.0] * LANES)
-    exponent = builder.fsub(builder.bitcast(counted, _DOUBLES), bias, flags=("contract",))
+def _mantissa_and_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind = args[0].type
+    above = builder.sub(
+        builder.bitcast(args[0], _integers(kind, 0).type), _integers(kind, _ROOT_HALF - _ONE)
+    )
+    fraction = builder.and_(above, _integers(kind, (1 << 52) - 1))
+    mantissa = builder.bitcast(builder.add(fraction, _integers(kind, _ROOT_HALF)), kind)
+    counted = builder.or_(builder.lshr(above, _integers(kind, 52)), _integers(kind, _TWO_52))
+    bias = ir.Constant(kind, [2.0**52 + 1023.0] * kind.count)
+    exponent = builder.fsub(builder.bitcast(counted, kind), bias, flags=("contract",))
     return context.make_tuple(builder, signature.return_type, [mantissa, exponent])
+
+
+def _constants_hidden(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Read where they are used: LLVM would keep them in registers, of which there are too few.
+
+    So it does not see that the address is always the same.
+    """
+    kind = args[0].type
+    rows = [ir.Constant(kind, [value] * kind.count) for value in _CONSTANTS]
+    table = ir.Constant(ir.ArrayType(kind, len(rows)), rows)
+    place = cgutils.global_constant(builder, f"hctrellis_constants_{kind.count}", table)
+    place.align = 64
+    hidden = ir.FunctionType(place.type, [place.type])
+    address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
+    zero = ir.IntType(32)(0)
+    values = [
+        builder.load(builder.gep(address, [zero, ir.IntType(32)(i)]), align=32)
+        for i in range(len(rows))
+    ]
+    return context.make_tuple(builder, signature.return_type, values)
+
+
+for _vector in (VECTOR, WIDE):
+    _pair = types.UniTuple(_vector, 2)
+    _compiled(_mantissa_exponent, _pair, _vector)(_mantissa_and_exponent)
+    _compiled(_constants, types.UniTuple(_vector, len(_CONSTANTS)), _vector)(_constants_hidden)
+
+
+@_compiled(_constants, types.UniTuple(types.float64, len(_CONSTANTS)), types.float64)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    values = [ir.Constant(ir.DoubleType(), value) for value in _CONSTANTS]
+    return context.make_tuple(builder, signature.return_type, values)
 
 
 @overload(gather)
@@ -568,28 +667,25 @@ def _total(vector):
 
 
 @register_jitable
-def _parts(x):
+def _parts(x, constants):
     """2^x as (s, p) with 2^x = s + s p, s a power of two and p = 2^f - 1 for |f| <= 1/2."""
-    x = maximum(_LOWEST, x)  # in this order a NaN stays one
-    shifted = x + _SHIFTER
-    f = x - (shifted - _SHIFTER)
-    q = _fma(f, _C10, _C9)
-    q = _fma(q, f, _C8)
-    q = _fma(q, f, _C7)
-    q = _fma(q, f, _C6)
-    q = _fma(q, f, _C5)
-    q = _fma(q, f, _C4)
-    q = _fma(q, f, _C3)
-    q = _fma(q, f, _C2)
-    q = _fma(q, f, _C1)
-    q = _fma(q, f, _C0)
+    lowest, shifter, c = constants[0], constants[1], constants[2:]
+    x = maximum(lowest, x)  # in this order a NaN stays one
+    shifted = x + shifter
+    f = x - (shifted - shifter)
+    f2 = f * f
+    f4 = f2 * f2
+    low = _fma(_fma(f, c[7], c[8]), f2, _fma(f, c[9], c[10]))
+    middle = _fma(_fma(f, c[3], c[4]), f2, _fma(f, c[5], c[6]))
+    high = _fma(f2, c[0], _fma(f, c[1], c[2]))
+    q = _fma(_fma(high, f4, middle), f4, low)
     return _power_of_two(shifted), q * f
 
 
 @overload(exp2)
 def _exp2(x):
     def compiled(x):
-        scale, p = _parts(x)
+        scale, p = _parts(x, _constants(x))
         return _fma(scale, p, scale)
 
     return compiled
@@ -598,7 +694,7 @@ def _exp2(x):
 @overload(expm1)
 def _expm1(x):
     def compiled(x):
-        scale, p = _parts(x * LOG2E)
+        scale, p = _parts(x * LOG2E, _constants(x))
         return _fma(scale, p, scale - 1.0)
 
     return compiled
@@ -661,7 +757,7 @@ def _vector_log1p(x):
 
 def _extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
     """Let a function of Python or NumPy take vectors."""
-    overload(function)(lambda x: on_vectors if x == VECTOR else None)
+    overload(function)(lambda x: on_vectors if isinstance(x, _Vector) else None)
 
 
 for _module in (math, np):

@@ -1,4 +1,4 @@
-"""The weight of a split, from the functions of a potential; and sums of such weights.
+"""The weight of a split, from the functions of a potential; sums and the largest of such weights.
 
 The first of a chain of templates (see `bind`). Bound before it runs, as module globals:
 
@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from hctrellis.kernels.simd import LANES, exp2, load, maximum, pack
-from hctrellis.logs import LOG2E, NEVER
+from hctrellis.logs import LOG2E, NEVER, TIE
 
 
 @jit
@@ -93,6 +93,44 @@ def weigh(x, best):
     if CHECKED:
         x = maximum(NEVER, x)  # in this order a NaN stays one
     return x * LOG2E + best
+
+
+@jit
+def best_split(parent, tables, params, low_bits, cross_tables):
+    """The child with the lowest leaf of the best split of a cluster.
+
+    Among splits whose log weights agree with the best to TIE, relative to their size, the one in
+    which that child is the smallest number: the rule does not depend on the order of computation.
+    """
+    _features, best, _rest, node = tables
+    top = best[parent] - (node[parent] if node.size > 0 else 0.0)
+    found, left = first_split(parent, top, tables, params, low_bits, cross_tables)
+    if left == 0:  # rounding in the table: search again below the largest that there is
+        _found, left = first_split(parent, found, tables, params, low_bits, cross_tables)
+    return left
+
+
+@jit
+def first_split(parent, top, tables, params, low_bits, cross_tables):
+    """The first split whose log weight is `top`, up to a tie, or 0; and the largest before it."""
+    features, best, _rest, _node = tables
+    first = parent & -parent
+    others = parent ^ first
+    largest = NEVER
+    sub = 0
+    while sub != others:
+        left = first | sub
+        right = others ^ sub
+        cross = cross_lookup(left, right, features, low_bits, cross_tables) if CROSS else 0.0
+        x, factor = split_terms(left, right, parent, features, params, cross)
+        w = weigh(x, best[left] + best[right])
+        if SCALED:
+            w += math.log2(factor)
+        if w >= top - TIE * max(1.0, abs(top)):
+            return w, left
+        largest = max(largest, w)
+        sub = (sub - others) & others
+    return largest, 0
 
 
 @jit
