@@ -26,7 +26,7 @@ import numpy as np
 from hctrellis.clusters import Lattice
 from hctrellis.posterior import Posterior
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.jets import Ginkgo, JetMass, _product
+from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.steps import StoppedError, check_stop
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
 
 MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
-JETS_AT_ONCE = 128  # whose products fit into the cache
 
 Model: TypeAlias = type[Ginkgo] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
@@ -118,9 +117,12 @@ def solve_jets(
     columns = Columns.blank(m, n)
     left = list(range(m))
     if m > 0 and n <= MOST_LEAVES:
+        from hctrellis.kernels.products import minkowski_products
+
         one = model(momenta[0], **parameters)
         params = [np.tile(one.params(root), (m, 1)) for root in (False, True)]
-        stack = _Stack((one.code(),), left, [_minkowski_products(momenta)], *params)
+        products = np.moveaxis(minkowski_products(np.ascontiguousarray(momenta.T)), -1, 0)
+        stack = _Stack((one.code(),), left, [products], *params)
         left = _solve_together(columns, stack, entropy)
     _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
     return columns
@@ -311,24 +313,3 @@ def _list_splits(parents: IntArray) -> IntArray:
     counts = patterns.sum(axis=1)
     pairs = leaves @ patterns[(counts > 1) & (counts < size - 1)].T
     return np.concatenate([leaves if size > 2 else leaves[:, :1], pairs], axis=1).ravel()
-
-
-def _minkowski_products(momenta: FloatArray) -> FloatArray:
-    """As of `potentials.jets`, to the last bit, for many jets; the lower triangle only."""
-    m, n, _ = momenta.shape
-    products = np.zeros((n, n, m))
-    i, j = np.tril_indices(n)
-    twice = np.where(i == j, 1.0, 2.0)[:, None]
-    for start in range(0, m, JETS_AT_ONCE):
-        jets = slice(start, start + JETS_AT_ONCE)
-        components = np.ascontiguousarray(momenta[jets].T)
-        a, b = components[:, i], components[:, j]
-        high, low = _product(a[0], b[0])
-        for k in (1, 2, 3):
-            product, error = _product(a[k], -b[k])
-            total = high + product
-            part = total - high
-            low += (high - (total - part)) + (product - part) + error
-            high = total
-        products[i, j, jets] = twice * (high + low)
-    return np.moveaxis(products, -1, 0)

@@ -38,7 +38,7 @@ CHUNKS = 32  # of an input, if their size is not given ...
 MAX_CHUNK = 4000  # ... and not larger than so many data sets
 UNKNOWN_CHUNK = 1000  # the same, if the number of data sets is not known
 MIN_SECONDS = 0.5  # ... nor smaller than such a time, or than MIN_CHUNK data sets
-MIN_CHUNK = 16
+MIN_CHUNK = 256
 SECONDS_PER_SPLIT = 2e-9
 
 Trees: TypeAlias = Sequence[str | None] | None
