@@ -36,6 +36,18 @@ def on_vectors(function):
     return run
 
 
+def on_wide_vectors(function):
+    """The same eight values at a time."""
+    load, store = simd.load_wide, simd.store
+
+    @numba.njit
+    def run(x, out):
+        for i in range(0, x.size, 8):
+            store(out, i, function(load(x, i)))
+
+    return run
+
+
 def on_floats(function):
     """The same one value at a time."""
 
@@ -47,11 +59,11 @@ def on_floats(function):
     return run
 
 
-FACES = [on_vectors, on_floats]
+FACES = [on_vectors, on_wide_vectors, on_floats]
 
 
 def apply(face, function, x):
-    padded = np.resize(np.asarray(x, float), -(-len(x) // 4) * 4)
+    padded = np.resize(np.asarray(x, float), -(-len(x) // 8) * 8)
     out = np.empty_like(padded)
     face(function)(padded, out)
     return out[: len(x)]
@@ -103,6 +115,23 @@ def test_expm1(face):
 def test_sqrt(face):
     x = np.concatenate([[0.0], 10.0 ** np.random.default_rng(2).uniform(-300, 300, 999)])
     np.testing.assert_array_equal(apply(face, simd.sqrt, x), np.sqrt(x))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_log(face):
+    rng = np.random.default_rng(3)
+    x = np.concatenate([10.0 ** rng.uniform(-300, 300, 10_000), rng.uniform(0.5, 2, 10_000), [1.0]])
+    found = apply(face, simd.log, x)
+    assert ulps(found[:-1], np.log(wide(x[:-1]))).max() <= ULPS
+    assert found[-1] == 0
+
+
+@pytest.mark.parametrize("face", [on_floats, None], ids=["compiled", "python"])
+def test_log2_above(face):
+    x = 2.0 ** np.random.default_rng(4).uniform(-1000, 1000, 20_000)
+    found = simd.log2_above(x) if face is None else apply(face, simd.log2_above, x)
+    excess = found - np.log2(x)
+    assert excess.min() > 0 and excess.max() < 0.09
 
 
 @cache
@@ -188,6 +217,29 @@ def moves(table, index, out):
     out[7, 1] = simd.total(simd.load(table, 4))
     out[7, 2] = simd.lane(simd.load(table, 4), 2)
     simd.store(out[8], 0, table[7])
+
+
+@numba.njit
+def wide_moves(table, out):
+    simd.store(out[0], 0, simd.load_wide(table, 3))
+    simd.store(out[1], 0, simd.splat_wide(table[5]))
+    simd.store(out[2], 0, simd.pack_wide(*simd_eight(table)))
+    for i in range(8):
+        out[3, 7 - i] = simd.lane(simd.load_wide(table, 3), i)
+
+
+@numba.njit
+def simd_eight(table):
+    return (table[7], table[6], table[5], table[4], table[3], table[2], table[1], table[0])
+
+
+@pytest.mark.parametrize("function", [wide_moves, wide_moves.py_func], ids=["compiled", "python"])
+def test_wide_moves(function):
+    table = np.random.default_rng(4).normal(size=16)
+    out = np.zeros((4, 8))
+    function(table, out)
+    expected = [table[3:11], np.full(8, table[5]), table[7::-1], table[10:2:-1]]
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("function", [moves, moves.py_func], ids=["compiled", "python"])

@@ -43,6 +43,23 @@ def on_vectors(function):
 
 
 @cache
+def on_wide_vectors(function):
+    """The same eight values at a time; the second half of the last ones is of no account."""
+    compiled, load, store = numba.njit(function), simd.load_wide, simd.store
+
+    @numba.njit(error_model="numpy")
+    def run(a, b, out):
+        wide = -(-out.size // 8) * 8
+        c, d, e = np.ones(wide), np.ones(wide), np.empty(wide)
+        c[: out.size], d[: out.size] = a, b
+        for i in range(0, wide, 8):
+            store(e, i, compiled(load(c, i), load(d, i)))
+        out[:] = e[: out.size]
+
+    return run
+
+
+@cache
 def on_floats(function):
     """The same one value at a time."""
     compiled = numba.njit(error_model="numpy")(function)
@@ -76,7 +93,7 @@ def on_arrays(function):
     return run
 
 
-MODES = [on_vectors, on_floats, on_both, on_arrays]
+MODES = [on_vectors, on_wide_vectors, on_floats, on_both, on_arrays]
 modes = pytest.mark.parametrize("mode", MODES)
 
 

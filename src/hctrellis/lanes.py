@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from hctrellis.clusters import Lattice
 from hctrellis.posterior import Posterior
@@ -51,7 +52,7 @@ class Columns:
         -inf where every tree is forbidden; NaN where there is an error.
     children : int64 array, shape (m, n - 1, 2)
         `Tree.children` of the MAP trees; of no meaning where there is none.
-    n_trees : list of int
+    n_trees : object array of int, shape (m,)
         Numbers of trees of non-zero weight.
     entropy : float64 array, shape (m,)
         NaN where it was not asked for, where every tree is forbidden, or where there is an error.
@@ -62,7 +63,7 @@ class Columns:
     log_partition: FloatArray
     map_log_weight: FloatArray
     children: IntArray
-    n_trees: list[int]
+    n_trees: npt.NDArray[Any]
     entropy: FloatArray
     errors: dict[int, str]
 
@@ -73,7 +74,7 @@ class Columns:
             log_partition=np.full(m, np.nan),
             map_log_weight=np.full(m, np.nan),
             children=np.zeros((m, n - 1, 2), np.int64),
-            n_trees=[0] * m,
+            n_trees=np.zeros(m, object),
             entropy=np.full(m, np.nan),
             errors={},
         )
@@ -286,8 +287,7 @@ def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntAr
     columns.map_log_weight[kept] = map_log_weight
     columns.children[kept] = children[sound]
     columns.entropy[kept] = np.maximum(entropies, 0.0)
-    for row, count in zip(kept.tolist(), n_trees.tolist(), strict=True):
-        columns.n_trees[row] = int(count)
+    columns.n_trees[kept] = n_trees.astype(np.int64)
     others: list[int] = rows[~sound].tolist()
     return others
 

@@ -390,17 +390,22 @@ def newick_many(children: IntArray, labels: Sequence[Sequence[str]] | None = Non
     >>> newick_many(np.array([[[0, 1], [3, 2]], [[1, 2], [0, 3]]]))
     ['((0,1),2);', '(0,(1,2));']
     """
+    from hctrellis.kernels.newick import write_newick
+
     m, n_leaves = len(children), children.shape[1] + 1
-    names = np.empty((m, 2 * n_leaves - 1), object)
     if labels is None:
-        names[:, :n_leaves] = [str(leaf) for leaf in range(n_leaves)]
+        names = [str(leaf).encode() for leaf in range(n_leaves)]
     else:
-        names[:, :n_leaves] = [[*map(quote_label, row)] for row in labels]
-    each = np.arange(m)
-    for node, pair in enumerate(children.swapaxes(0, 1), start=n_leaves):
-        names[:, node] = "(" + names[each, pair[:, 0]] + "," + names[each, pair[:, 1]] + ")"
-    texts: list[str] = (names[:, -1] + ";").tolist()
-    return texts
+        names = [quote_label(label).encode() for row in labels for label in row]
+    starts = np.cumsum([0, *map(len, names)])
+    groups = starts[::n_leaves]  # where the labels of each tree begin and end
+    totals = np.broadcast_to(np.diff(groups), m) + 3 * (n_leaves - 1) + 1
+    ends = np.cumsum(totals)
+    out = np.empty(int(totals.sum()), np.uint8)
+    write_newick(children, np.frombuffer(b"".join(names), np.uint8), starts, labels is None, out)
+    text = out.tobytes()
+    pairs = zip((ends - totals).tolist(), ends.tolist(), strict=True)
+    return [text[start:end].decode() for start, end in pairs]
 
 
 def quote_label(label: str) -> str:

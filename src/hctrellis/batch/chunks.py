@@ -232,7 +232,7 @@ class Answers:
         m = len(chunk)
         self.chunk, self.wanted = chunk, wanted
         self.errors = chunk.check()
-        self.n_trees: list[int | None] = [None] * m
+        self.n_trees = np.full(m, None, object)
         self.map_trees = np.full(m, None, object)
         names = ("log_partition", "map_log_weight", "entropy", "true_log_weight", "seconds")
         self.numbers = {name: np.full(m, np.nan) for name in names}
@@ -255,8 +255,7 @@ class Answers:
         for name in ("log_partition", "map_log_weight", "entropy"):
             self.numbers[name][rows] = getattr(found, name)
         self.numbers["seconds"][rows] = np.where(solved, seconds, np.nan)
-        for i in np.flatnonzero(solved):
-            self.n_trees[rows[i]] = found.n_trees[i]
+        self.n_trees[rows[solved]] = found.n_trees[solved]
         self._write_trees(rows, found.children, solved & (found.log_partition > -math.inf))
 
     def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hctrellis.batch.tables import arrow
 from hctrellis.treeformats import printable
@@ -225,8 +226,7 @@ def _lengths(lists: Any) -> IntArray:
     """Numbers of entries; 0 for a missing list."""
     import pyarrow.compute as pc
 
-    lengths = pc.fill_null(pc.list_value_length(lists), 0)
-    return np.asarray(lengths).astype(np.int64)
+    return _filled(pc.list_value_length(lists), 0).astype(np.int64)
 
 
 def _numbers(values: Any, name: str, what: str) -> FloatArray:
@@ -244,5 +244,11 @@ def _numbers(values: Any, name: str, what: str) -> FloatArray:
         )
     import pyarrow.compute as pc
 
-    numbers = pc.fill_null(pc.cast(values, pa.float64(), safe=False), np.nan)
-    return np.asarray(numbers, float)
+    return _filled(pc.cast(values, pa.float64(), safe=False), np.nan)
+
+
+def _filled(values: Any, missing: float) -> npt.NDArray[Any]:
+    """An Arrow array as one of NumPy, with a number in place of what is missing."""
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.fill_null(values, missing) if values.null_count > 0 else values)

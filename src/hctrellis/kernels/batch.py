@@ -29,13 +29,15 @@ from hctrellis.kernels.simd import WIDE_LANES as LANES
 from hctrellis.kernels.simd import (
     choose,
     exp2,
+    log,
+    log2_above,
     maximum,
     minimum,
     store,
 )
 from hctrellis.kernels.simd import load_wide as load
 from hctrellis.kernels.simd import splat_wide as splat
-from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
+from hctrellis.logs import FORBIDDEN, LOG2E, NEVER, TIE
 
 REST, COUNT, FEATURES = LANES, 2 * LANES, 3 * LANES  # where they begin in a cell
 BLOCK = 100  # splits weighed before their exponentials are taken: 19 kB of buffers
@@ -199,7 +201,7 @@ def settle_block(block, each, parents, table, width, node, entries):
         rest = acc
         if SCALED:
             top = maximum(top, TINY)
-            best = best + np.log(top) * LOG2E
+            best = best + log(top) * LOG2E
             rest = acc / top
         store(table, cell, choose(fine, best, NEVER))
         store(table, cell + REST, choose(fine, rest, acc - acc))
@@ -275,9 +277,38 @@ def number_child(child, number, sizes):
 
 
 @jit
-def trace(tables, sizes, params, root_params, stack, children):
+def split_root(at, top, lattice, width, entries):
+    """As `best_split`, for all leaves: from the entries that were written down last."""
+    log_weights, factors, _rests = entries
+    _parents, levels, splits = lattice
+    n = levels.size - 2
+    root = (1 << n) - 1
+    count = (1 << (n - 1)) - 1
+    start = splits.size - count
+    bar = top - TIE * max(1.0, abs(top))
+    least = 0
+    while least == 0:
+        largest = NEVER
+        for k in range(count):
+            w = log_weights[k * LANES + at]
+            if SCALED:  # as in `first_split`
+                factor = factors[k * LANES + at]
+                above = w + log2_above(factor)
+                w = w + math.log2(factor) if above > min(largest, bar) else NEVER
+            largest = max(largest, w)
+            if w >= bar:
+                child = splits[start + k] // width
+                child = child if child & 1 else root ^ child
+                least = child if least == 0 else min(least, child)
+        bar = largest - TIE * max(1.0, abs(largest))  # rounding in the table: search again
+    return least
+
+
+@jit
+def trace(left, tables, sizes, params, root_params, stack, children):
     """The best tree of a data set, as `Tree.children`; returns its log weight.
 
+    left : the child with the lowest leaf of its first split
     tables : features, best, rest, node of every cluster, as in `full`, of this data set
     params, root_params : tuples of floats
     """
@@ -293,7 +324,8 @@ def trace(tables, sizes, params, root_params, stack, children):
         mask = stack[height, 0]
         number = stack[height, 1]
         prm = root_params if mask == root else params
-        left = best_split(mask, tables, prm, 0, 0)
+        if mask != root:
+            left = best_split(mask, tables, prm, 0, 0)
         right = mask ^ left
         x, factor = split_terms(left, right, mask, features, prm, 0.0)
         total += node[mask] / LOG2E + x
@@ -313,11 +345,12 @@ def trace(tables, sizes, params, root_params, stack, children):
 
 
 @jit
-def answer(at, entropy, cells, nodes, sizes, params, root_params, stack, children):
+def answer(at, entropy, lattice, entries, cells, nodes, params, root_params, work, children):
     """The four answers to the data set in one lane.
 
     cells, nodes : the table and what clusters weigh as parents, a row for each cluster
     """
+    sizes, stack = work
     root = sizes.size - 1
     rest = cells[root, REST + at]
     count = cells[root, COUNT + at]
@@ -328,7 +361,9 @@ def answer(at, entropy, cells, nodes, sizes, params, root_params, stack, childre
         return np.nan, np.nan, count, np.nan
     features = cells[:, FEATURES + at :: LANES].T
     tables = (features, cells[:, at], cells[:, REST + at], nodes[:, at])
-    log_weight = trace(tables, sizes, params, root_params, stack, children)
+    top = cells[root, at] - nodes[root, at]
+    left = split_root(at, top, lattice, cells.shape[1], entries) if root > 1 else 1
+    log_weight = trace(left, tables, sizes, params, root_params, stack, children)
     missing = cells[root, cells.shape[1] - LANES + at] / LOG2E if entropy else np.nan
     return log_partition, log_weight, count, math.log(rest) + missing
 
@@ -356,7 +391,7 @@ def solve(given, by_size, sums, params, root_params, lattice, width, entropy, an
     room = LANES * max(BLOCK, 1 << n >> 1)
     entries = (np.empty(room), np.empty(room), np.empty(room))
     cells, nodes = table.reshape(-1, width), node.reshape(-1, LANES)
-    stack = np.empty((n + 1, 2), np.int64)
+    work = (sizes, np.empty((n + 1, 2), np.int64))
     for first in range(0, m, LANES):
         for s in range(len(sums)):
             if by_size[s]:
@@ -370,4 +405,6 @@ def solve(given, by_size, sums, params, root_params, lattice, width, entropy, an
         for at in range(LANES):
             k = first + at
             one, root_one = take_each(params, k), take_each(root_params, k)
-            answers[k] = answer(at, entropy, cells, nodes, sizes, one, root_one, stack, children[k])
+            answers[k] = answer(
+                at, entropy, lattice, entries, cells, nodes, one, root_one, work, children[k]
+            )

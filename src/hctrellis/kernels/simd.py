@@ -60,7 +60,6 @@ _EXP2 = (
     0.24022650695910097,
     0.6931471805599453,
 )
-_CONSTANTS = (_LOWEST, _SHIFTER, *_EXP2)
 
 _LN2_HIGH = 0.6931471803691238  # its last 21 bits are 0: a product with an exponent is exact
 _LN2_LOW = 1.9082149292705877e-10
@@ -88,6 +87,7 @@ _LOG = (
     0.15331710618210773,
     0.14616585424888623,
 )
+_IN_EXP2 = (_LOWEST, _SHIFTER, *_EXP2)
 _LEAST_NORMAL = 2.0**-1022
 _ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 _ONE = 1023 << 52  # the bits of 1
@@ -224,13 +224,33 @@ def expm1(x):
     return np.expm1(x)
 
 
+def log(x):
+    """The natural logarithm of normal numbers above 0 (of others compiled vectors know none)."""
+    return np.log(x)
+
+
+def log2_above(x):
+    """A number above log2(x) by at most 0.09, for a normal x above 0."""
+    return np.log2(x) + 0.08
+
+
 def _fma(a, b, c):
     return a * b + c
 
 
-def _constants(x):
-    """The numbers that 2^x takes."""
-    return _CONSTANTS
+def _in_exp2(x):
+    """The constants of `exp2`, as numbers or vectors like x."""
+    return _IN_EXP2
+
+
+def _in_exp(x):
+    """The constants of `np.exp`."""
+    return _EXP
+
+
+def _in_log(x):
+    """The constants of `np.log`."""
+    return _LOG
 
 
 def _power_of_two(shifted):
@@ -290,8 +310,9 @@ def _broadcast(builder: Any, value: Any, lanes: int) -> Any:
 
 
 def _loaded(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    array, index = args
     kind = _doubles(signature.return_type.lanes)
-    return builder.load(_pointer(context, builder, signature.args[0], *args, kind), align=8)
+    return builder.load(_pointer(context, builder, signature.args[0], array, index, kind), align=8)
 
 
 def _stored(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -506,15 +527,15 @@ def _chosen_float(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.select(args[0], a, b)
 
 
-_NUMBERS = (types.Float, types.Integer)
-for _types in itertools.product(_NUMBERS, repeat=2):
-    _compiled(where, types.float64, types.Boolean, *_types)(_chosen_float)
+_NUMBERS: tuple[Any, ...] = (types.Float, types.Integer)
+for _two in itertools.product(_NUMBERS, repeat=2):
+    _compiled(where, types.float64, types.Boolean, *_two)(_chosen_float)
 for _vector, _mask in _MASKS.items():
-    for _types in itertools.product((_vector, *_NUMBERS), repeat=2):
-        _compiled(_blend, _vector, _mask, *_types)(_blended)
-        _compiled(where, _vector, _mask, *_types)(_chosen)
-    for _types in _kinds(_vector, 2):
-        _compiled(where, _vector, types.Boolean, *_types)(_blended)
+    for _two in itertools.product((_vector, *_NUMBERS), repeat=2):
+        _compiled(_blend, _vector, _mask, *_two)(_blended)
+        _compiled(where, _vector, _mask, *_two)(_chosen)
+    for _two in _kinds(_vector, 2):
+        _compiled(where, _vector, types.Boolean, *_two)(_blended)
 
 
 def _choice(function: Callable[..., Any], comparison: str) -> None:
@@ -548,9 +569,9 @@ def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 _compiled(choose, types.float64, *[types.float64] * 3)(_choose)
 for _vector in (VECTOR, WIDE):
-    for _types in itertools.product((_vector, types.float64), repeat=3):
-        if _vector in _types:
-            _compiled(choose, _vector, *_types)(_choose)
+    for _kind in itertools.product((_vector, types.float64), repeat=3):
+        if _vector in _kind:
+            _compiled(choose, _vector, *_kind)(_choose)
 
 
 def _llvm(name: str) -> Callable[..., Any]:
@@ -599,6 +620,14 @@ for _type in (VECTOR, WIDE, types.float64):
     _compiled(_power_of_two, _type, _type)(_shift_exponent)
 
 
+@_compiled(log2_above, types.float64, types.float64)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The bits of a double, read as an integer, grow almost like its logarithm."""
+    kind = ir.DoubleType()
+    bits = builder.sitofp(builder.bitcast(args[0], ir.IntType(64)), kind)
+    return builder.fadd(builder.fmul(bits, kind(2.0**-52)), kind(0.0861 - 1023.0))
+
+
 def _mantissa_and_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind = args[0].type
     above = builder.sub(
@@ -612,36 +641,45 @@ def _mantissa_and_exponent(context: Any, builder: Any, signature: Any, args: Any
     return context.make_tuple(builder, signature.return_type, [mantissa, exponent])
 
 
-def _constants_hidden(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Read where they are used: LLVM would keep them in registers, of which there are too few.
-
-    So it does not see that the address is always the same.
-    """
-    kind = args[0].type
-    rows = [ir.Constant(kind, [value] * kind.count) for value in _CONSTANTS]
-    table = ir.Constant(ir.ArrayType(kind, len(rows)), rows)
-    place = cgutils.global_constant(builder, f"hctrellis_constants_{kind.count}", table)
-    place.align = 64
-    hidden = ir.FunctionType(place.type, [place.type])
-    address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
-    zero = ir.IntType(32)(0)
-    values = [
-        builder.load(builder.gep(address, [zero, ir.IntType(32)(i)]), align=32)
-        for i in range(len(rows))
-    ]
-    return context.make_tuple(builder, signature.return_type, values)
-
-
 for _vector in (VECTOR, WIDE):
     _pair = types.UniTuple(_vector, 2)
     _compiled(_mantissa_exponent, _pair, _vector)(_mantissa_and_exponent)
-    _compiled(_constants, types.UniTuple(_vector, len(_CONSTANTS)), _vector)(_constants_hidden)
 
 
-@_compiled(_constants, types.UniTuple(types.float64, len(_CONSTANTS)), types.float64)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    values = [ir.Constant(ir.DoubleType(), value) for value in _CONSTANTS]
-    return context.make_tuple(builder, signature.return_type, values)
+def _constants(function: Callable[..., Any], numbers: tuple[float, ...]) -> None:
+    """Let a function of a float return numbers; of a vector, vectors of them.
+
+    Vectors are read from memory where they are used. LLVM would read them before a loop and keep
+    them in registers, of which there are too few; so it is not shown that the address is constant.
+    """
+
+    def floats(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = [ir.Constant(ir.DoubleType(), number) for number in numbers]
+        return context.make_tuple(builder, signature.return_type, values)
+
+    def vectors(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = args[0].type
+        rows = [ir.Constant(kind, [number] * kind.count) for number in numbers]
+        table = ir.Constant(ir.ArrayType(kind, len(rows)), rows)
+        place = cgutils.global_constant(builder, f"hctrellis{function.__name__}", table)
+        place.align = 64
+        hidden = ir.FunctionType(place.type, [place.type])
+        address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
+        index = ir.IntType(32)
+        values = [
+            builder.load(builder.gep(address, [index(0), index(i)]), align=32)
+            for i in range(len(rows))
+        ]
+        return context.make_tuple(builder, signature.return_type, values)
+
+    _compiled(function, types.UniTuple(types.float64, len(numbers)), types.float64)(floats)
+    for vector in (VECTOR, WIDE):
+        _compiled(function, types.UniTuple(vector, len(numbers)), vector)(vectors)
+
+
+_constants(_in_exp2, _IN_EXP2)
+_constants(_in_exp, _EXP)
+_constants(_in_log, _LOG)
 
 
 @overload(gather)
@@ -685,7 +723,7 @@ def _parts(x, constants):
 @overload(exp2)
 def _exp2(x):
     def compiled(x):
-        scale, p = _parts(x, _constants(x))
+        scale, p = _parts(x, _in_exp2(x))
         return _fma(scale, p, scale)
 
     return compiled
@@ -694,7 +732,7 @@ def _exp2(x):
 @overload(expm1)
 def _expm1(x):
     def compiled(x):
-        scale, p = _parts(x * LOG2E, _constants(x))
+        scale, p = _parts(x * LOG2E, _in_exp2(x))
         return _fma(scale, p, scale - 1.0)
 
     return compiled
@@ -711,7 +749,7 @@ def _exp_parts(x):
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     r2 = r * r
     r4 = r2 * r2
-    c = _EXP
+    c = _in_exp(x)
     low = (c[0] + c[1] * r) + (c[2] + c[3] * r) * r2
     high = (c[4] + c[5] * r) + (c[6] + c[7] * r) * r2 + (c[8] + c[9] * r) * r4
     return (low + high * r4) * r2 + r, shifted
@@ -731,22 +769,34 @@ def _vector_expm1(x):
     return _blend(abs(x) < _LEAST_NORMAL, x, half + half)
 
 
+@overload(log)
+def _log(x):
+    if isinstance(x, _Vector):
+        return lambda x: _log_of_parts(*_mantissa_exponent(x))
+    return lambda x: math.log(x)
+
+
 @register_jitable
 def _vector_log(x):
     tiny = x < _LEAST_NORMAL
     m, k = _mantissa_exponent(_blend(tiny, x * 2.0**54, x))
-    k = k + _blend(tiny, -54.0, 0.0)
+    log = _log_of_parts(m, k + _blend(tiny, -54.0, 0.0))
+    log = _blend(x < math.inf, log, x)
+    return _blend(x > 0.0, log, _blend(x == 0.0, -math.inf, math.nan))
+
+
+@register_jitable
+def _log_of_parts(m, k):
+    """log(m 2^k) for m from sqrt(1/2) to sqrt(2)."""
     f = m - 1.0
     s = f / (f + 2.0)
     s2 = s * s
     s4 = s2 * s2
-    c = _LOG
+    c = _in_log(m)
     low = (c[0] + c[1] * s2) + (c[2] + c[3] * s2) * s4
     high = (c[4] + c[5] * s2) + c[6] * s4
     rest = f - (low + high * (s4 * s4)) * s2  # log(m) = f - s rest
-    log = k * _LN2_HIGH + (f + (k * _LN2_LOW - s * rest))
-    log = _blend(x < math.inf, log, x)
-    return _blend(x > 0.0, log, _blend(x == 0.0, -math.inf, math.nan))
+    return k * _LN2_HIGH + (f + (k * _LN2_LOW - s * rest))
 
 
 def _vector_log1p(x):

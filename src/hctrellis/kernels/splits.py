@@ -9,7 +9,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from hctrellis.kernels.bind import SplitCode
-from hctrellis.kernels.simd import choose, expm1, maximum, minimum, sqrt
+from hctrellis.kernels.simd import choose, expm1, log, maximum, minimum, sqrt
 
 _TINY = 1e-75  # keeps a square from vanishing
 _NEVER = -np.inf
@@ -44,14 +44,14 @@ def _squares_and_inverse_size(size, sums, params):
 def _jet_mass_row(size, sums, params):
     """A cluster without mass cannot split."""
     t = maximum(sums[0], 0.0)
-    return (t,), choose(t, params[1] - 2.0 * np.log(maximum(t, _TINY)), _NEVER)
+    return (t,), choose(t, params[1] - 2.0 * log(maximum(t, _TINY)), _NEVER)
 
 
 @register_jitable
 def _ginkgo_row(size, sums, params):
     """A leaf has no mass; a cluster below t_cut cannot split."""
     t = maximum(sums[0], 0.0)
-    own = params[2] - np.log(maximum(t, _TINY))
+    own = params[2] - log(maximum(t, _TINY))
     return (choose(size - 1.5, sqrt(t), 0.0),), choose(params[1] - t, _NEVER, own)
 
 

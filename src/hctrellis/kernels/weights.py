@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from hctrellis.kernels.simd import LANES, exp2, load, maximum, pack
+from hctrellis.kernels.simd import LANES, exp2, load, log2_above, maximum, pack
 from hctrellis.logs import LOG2E, NEVER, TIE
 
 
@@ -116,6 +116,7 @@ def first_split(parent, top, tables, params, low_bits, cross_tables):
     features, best, _rest, _node = tables
     first = parent & -parent
     others = parent ^ first
+    bar = top - TIE * max(1.0, abs(top))
     largest = NEVER
     sub = 0
     while sub != others:
@@ -124,9 +125,9 @@ def first_split(parent, top, tables, params, low_bits, cross_tables):
         cross = cross_lookup(left, right, features, low_bits, cross_tables) if CROSS else 0.0
         x, factor = split_terms(left, right, parent, features, params, cross)
         w = weigh(x, best[left] + best[right])
-        if SCALED:
-            w += math.log2(factor)
-        if w >= top - TIE * max(1.0, abs(top)):
+        if SCALED:  # logarithms take long: only where a quick bound does not settle it
+            w = w + math.log2(factor) if w + log2_above(factor) > largest else NEVER
+        if w >= bar:
             return w, left
         largest = max(largest, w)
         sub = (sub - others) & others
