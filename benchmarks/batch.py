@@ -37,7 +37,7 @@ SIZES = (5, 8, 10, 12)
 BESIDE_SIZE = 10  # leaves of the jets that others are timed on
 LOOP = 500  # of them go through slow loops
 ONE_SIZE = 5000  # jets of equal size
-LOCAL, CLUSTER = 20_000, 50_000  # jets of 5 to 10 leaves
+MANY = 50_000  # jets of 5 to 10 leaves
 FILE = 5000
 WARM = 200
 REPEATS = 2
@@ -147,19 +147,19 @@ def beside_targets(targets: Targets, found: Beside) -> None:
 
 
 def local_gain(scheduler: str) -> Gain:
-    jets = ginkgo(LOCAL, leaves=(5, 10), rng=1)
+    jets = ginkgo(MANY, leaves=(5, 10), rng=1)
     one, two = (
         seconds(lambda some, w=workers: infer(some, scheduler, w), jets) for workers in (1, 2)
     )
     log(f"{scheduler}: {one:.2f} s with one, {two:.2f} s with two")
-    return Gain(f"two {scheduler}", LOCAL, one, two)
+    return Gain(f"two {scheduler}", MANY, one, two)
 
 
 def cluster_gain() -> Gain:
     from distributed import Client, LocalCluster
 
     options = {"threads_per_worker": 1, "dashboard_address": None}
-    jets = ginkgo(CLUSTER, leaves=(5, 10), rng=1)
+    jets = ginkgo(MANY, leaves=(5, 10), rng=1)
     times = []
     for workers in (1, 2):
         with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
@@ -167,7 +167,7 @@ def cluster_gain() -> Gain:
             client.run(infer, jets[:WARM])
             times.append(seconds(lambda some, c=client: infer(some, c), jets))
     log(f"Dask: {times[0]:.2f} s with one, {times[1]:.2f} s with two")
-    return Gain("Dask LocalCluster, two workers", CLUSTER, *times)
+    return Gain("Dask LocalCluster, two workers", MANY, *times)
 
 
 def from_file_to_parquet() -> float:
@@ -197,7 +197,7 @@ def measure() -> str:
     if default_threads() >= 2:
         local = max(gain.ratio for gain in found[:2])
         targets.at_least("two processes or threads against one", 1.7, local)
-        targets.at_least(f"two Dask workers against one, {CLUSTER:,} jets", 1.5, found[2].ratio)
+        targets.at_least(f"two Dask workers against one, {MANY:,} jets", 1.5, found[2].ratio)
     command = from_file_to_parquet()
     targets.at_most(f"{FILE:,} jets of 5 to 10 leaves, from file to Parquet", 10, command, " s")
     return section(targets, others, speeds, found)
