@@ -49,6 +49,15 @@ def test_grows_to_the_full_trellis_if_there_is_room():
     assert growth.trace[-1].log_partition == pytest.approx(exact.log_partition, abs=1e-3)
 
 
+def test_without_memory_for_a_beam(monkeypatch):
+    potential = dasgupta(200)
+    monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 20 << 20)
+    with pytest.raises(hct.TooLargeError, match="a beam search over 200 leaves"):
+        hct.beam_search(potential, width=100)
+    growth = hct.grow(potential, 500, None, rng=1, restarts=1, max_rounds=1)
+    assert growth.trace[-1].map_log_weight >= potential.log_weight(hct.greedy(potential))
+
+
 def test_trace_rises():
     steps = []
     growth = hct.grow(dasgupta(10), max_clusters=200, rng=1, progress=steps.append)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hctrellis.logs import FORBIDDEN
-from hctrellis.memory import check_fits
+from hctrellis.memory import TooLargeError, check_fits
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count, as_positive
 from hctrellis.trellis.sparse import SparseSolution, SparseTrellis
@@ -178,7 +179,9 @@ class _Growing:
         from hctrellis.search import beam_search, greedy, local_search
 
         width = min(self.potential.n_leaves, BEAM_WIDTH)
-        trees = [greedy(self.potential), *beam_search(self.potential, width, width)]
+        trees = [greedy(self.potential)]
+        with suppress(TooLargeError):  # a beam needs far more memory than all else here
+            trees += beam_search(self.potential, width, width)
         climbed = local_search(self.potential, trees[0], 0, rng=self.rng, threads=self.threads)
         return np.array([tree.children for tree in [*trees, climbed.tree]])
 
