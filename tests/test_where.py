@@ -219,7 +219,7 @@ def test_choices(mode, name):
     expected = np.empty(a.size)
     on_arrays(CHOICES[name])(a.ravel(), b.ravel(), expected)
     found = apply(mode, CHOICES[name], a.ravel(), b.ravel())
-    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    np.testing.assert_allclose(found, expected, rtol=1e-15, atol=1e-15)  # log(3) - 1 cancels
 
 
 @pytest.mark.parametrize("name", [name for name in CHOICES if name != "not computed in vain"])

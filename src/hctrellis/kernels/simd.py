@@ -243,16 +243,6 @@ def _in_exp2(x):
     return _IN_EXP2
 
 
-def _in_exp(x):
-    """The constants of `np.exp`."""
-    return _EXP
-
-
-def _in_log(x):
-    """The constants of `np.log`."""
-    return _LOG
-
-
 def _power_of_two(shifted):
     """2^k, where shifted = k + _SHIFTER."""
     return np.exp2(shifted - _SHIFTER)
@@ -646,40 +636,34 @@ for _vector in (VECTOR, WIDE):
     _compiled(_mantissa_exponent, _pair, _vector)(_mantissa_and_exponent)
 
 
-def _constants(function: Callable[..., Any], numbers: tuple[float, ...]) -> None:
-    """Let a function of a float return numbers; of a vector, vectors of them.
+@_compiled(_in_exp2, types.UniTuple(types.float64, len(_IN_EXP2)), types.float64)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    values = [ir.Constant(ir.DoubleType(), number) for number in _IN_EXP2]
+    return context.make_tuple(builder, signature.return_type, values)
 
-    Vectors are read from memory where they are used. LLVM would read them before a loop and keep
-    them in registers, of which there are too few; so it is not shown that the address is constant.
+
+def _vectors_in_exp2(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Vectors that are read from memory where they are used.
+
+    LLVM would read them before a loop and keep them in registers, of which there are too few; so it
+    is not shown that the address is constant. (Elsewhere this is no gain.)
     """
-
-    def floats(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        values = [ir.Constant(ir.DoubleType(), number) for number in numbers]
-        return context.make_tuple(builder, signature.return_type, values)
-
-    def vectors(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = args[0].type
-        rows = [ir.Constant(kind, [number] * kind.count) for number in numbers]
-        table = ir.Constant(ir.ArrayType(kind, len(rows)), rows)
-        place = cgutils.global_constant(builder, f"hctrellis{function.__name__}", table)
-        place.align = 64
-        hidden = ir.FunctionType(place.type, [place.type])
-        address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
-        index = ir.IntType(32)
-        values = [
-            builder.load(builder.gep(address, [index(0), index(i)]), align=32)
-            for i in range(len(rows))
-        ]
-        return context.make_tuple(builder, signature.return_type, values)
-
-    _compiled(function, types.UniTuple(types.float64, len(numbers)), types.float64)(floats)
-    for vector in (VECTOR, WIDE):
-        _compiled(function, types.UniTuple(vector, len(numbers)), vector)(vectors)
+    kind = args[0].type
+    rows = [ir.Constant(kind, [number] * kind.count) for number in _IN_EXP2]
+    table = ir.Constant(ir.ArrayType(kind, len(rows)), rows)
+    place = cgutils.global_constant(builder, "hctrellis_in_exp2", table)
+    place.align = 64
+    hidden = ir.FunctionType(place.type, [place.type])
+    address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
+    index = ir.IntType(32)
+    values = [
+        builder.load(builder.gep(address, [index(0), index(i)]), align=32) for i in range(len(rows))
+    ]
+    return context.make_tuple(builder, signature.return_type, values)
 
 
-_constants(_in_exp2, _IN_EXP2)
-_constants(_in_exp, _EXP)
-_constants(_in_log, _LOG)
+for _vector in (VECTOR, WIDE):
+    _compiled(_in_exp2, types.UniTuple(_vector, len(_IN_EXP2)), _vector)(_vectors_in_exp2)
 
 
 @overload(gather)
@@ -749,7 +733,7 @@ def _exp_parts(x):
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     r2 = r * r
     r4 = r2 * r2
-    c = _in_exp(x)
+    c = _EXP
     low = (c[0] + c[1] * r) + (c[2] + c[3] * r) * r2
     high = (c[4] + c[5] * r) + (c[6] + c[7] * r) * r2 + (c[8] + c[9] * r) * r4
     return (low + high * r4) * r2 + r, shifted
@@ -792,7 +776,7 @@ def _log_of_parts(m, k):
     s = f / (f + 2.0)
     s2 = s * s
     s4 = s2 * s2
-    c = _in_log(m)
+    c = _LOG
     low = (c[0] + c[1] * s2) + (c[2] + c[3] * s2) * s4
     high = (c[4] + c[5] * s2) + c[6] * s4
     rest = f - (low + high * (s4 * s4)) * s2  # log(m) = f - s rest
