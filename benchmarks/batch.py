@@ -20,13 +20,15 @@ from common import (
     Targets,
     best_seconds,
     exp_nanoseconds,
+    fix_yardstick,
     log,
     machine,
     run_python,
     table,
     write_section,
+    yardstick_fact,
 )
-from exact import scalar_run
+from exact import scalar_run, threads_fact
 from hctrellis.clusters import n_splits
 from hctrellis.lanes import solve_jets
 from hctrellis.simulate import Jets, ginkgo
@@ -213,7 +215,7 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
             "## batch\n",
             "`python benchmarks/batch.py`: many jets (Ginkgo, lam 1.5, t_cut 16): log Z, MAP tree "
             "as Newick, number of trees.\n",
-            *(f"- {fact}" for fact in machine()),
+            *(f"- {fact}" for fact in (*machine(), yardstick_fact(), threads_fact())),
             "\n### Targets\n",
             targets.table(),
             f"### One jet of {BESIDE_SIZE} leaves, one core\n",
@@ -227,6 +229,7 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
 
 
 def main() -> None:
+    fix_yardstick()
     text = measure()
     write_section("batch", text)
     print(text)

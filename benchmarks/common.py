@@ -21,6 +21,8 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 TITLE = "# Results\n\nWritten by the programs in this folder; each replaces its own section.\n"
 YARDSTICK_SIZE = 100_000
 DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # else modules are compiled anew in every process
+NUMPY_WITHOUT = "NPY_DISABLE_CPU_FEATURES"
+AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX"  # before and since NumPy 2.4
 MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
 MIN_REPEATS = 3  # ... and so often
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
@@ -36,6 +38,15 @@ def best_seconds(function: Callable[[], object], repeats: int = MIN_REPEATS) -> 
     return min(times)
 
 
+def fix_yardstick() -> None:
+    """Start this program anew, unless NumPy's code for AVX-512 is turned off in it.
+
+    So np.exp is the same yardstick on every machine: one call of the C library per element.
+    """
+    if NUMPY_WITHOUT not in os.environ:
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, NUMPY_WITHOUT: AVX512})
+
+
 def exp_nanoseconds() -> float:
     """The yardstick: time of np.exp per element of an array of 1e5 numbers."""
     values = np.linspace(-20.0, 0.0, YARDSTICK_SIZE)
@@ -43,10 +54,20 @@ def exp_nanoseconds() -> float:
     return 1e9 * best_seconds(lambda: np.exp(values, out=out)) / YARDSTICK_SIZE
 
 
+def yardstick_fact() -> str:
+    """np.exp here, and as NumPy would compute it with all that the machine has."""
+    here, whole = exp_nanoseconds(), float(run_python(__file__))
+    return (
+        f"np.exp: {here:.2f} ns per element, NumPy's code for AVX-512 turned off ({whole:.2f} ns "
+        "with all that this machine has)"
+    )
+
+
 def run_python(*arguments: str) -> str:
-    """What a new Python process prints."""
+    """What a new Python process prints; it has all of NumPy."""
     command = [sys.executable, *arguments]
-    kept = {name: value for name, value in os.environ.items() if name != DO_NOT_WRITE}
+    left_out = (DO_NOT_WRITE, NUMPY_WITHOUT)
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=kept)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)[:200]} failed:\n{done.stderr}")
@@ -126,3 +147,7 @@ def write_section(name: str, text: str) -> None:
     else:
         new = f"{old.rstrip()}\n\n{section}\n"
     RESULTS.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    print(exp_nanoseconds())

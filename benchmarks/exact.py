@@ -12,6 +12,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,11 +25,13 @@ from common import (
     Targets,
     best_seconds,
     exp_nanoseconds,
+    fix_yardstick,
     log,
     machine,
     run_python,
     table,
     write_section,
+    yardstick_fact,
 )
 from hctrellis.clusters import Lattice, n_splits
 from hctrellis.kernels.bind import bind
@@ -45,6 +48,7 @@ JET = {"lam": 1.5, "t_cut": 1.0}
 ROUNDS = 7  # of what is compared, one after the other, ...
 IN_TURN_SECONDS = 2.0  # ... and so long at least
 START_REPEATS = 5
+SHORT, REPEATED = 2000, 2_000_000  # numbers that fit in the nearest cache, read so often
 
 Model = Callable[[int], hct.Potential]
 
@@ -168,6 +172,32 @@ def speeds(sizes: tuple[int, ...]) -> list[Speed]:
             found.append(measure_speed(name, n))
             log(f"{name}, n = {n}: {found[-1].one:.2f} ns per pair, np.exp {found[-1].exp:.2f} ns")
     return found
+
+
+@numba.njit(nogil=True, fastmath=True)
+def add_squares(values, times):
+    total = 0.0
+    for k in range(times):
+        for x in values:
+            total += x * x + k
+    return total
+
+
+def threads_of_machine() -> float:
+    """How much faster than one thread two are which share nothing: the machine's own limit."""
+
+    def run(threads: int) -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(add_squares, values[:threads], [REPEATED // threads] * threads))
+
+    values = [np.linspace(0.0, 1.0, SHORT) for _ in range(2)]
+    add_squares(values[0], 1)
+    one, two = (best_seconds(lambda t=threads: run(t), ROUNDS) for threads in (1, 2))
+    return one / two
+
+
+def threads_fact() -> str:
+    return f"two threads that share nothing are {threads_of_machine():.2f} x as fast as one"
 
 
 def speed_table(found: list[Speed]) -> str:
@@ -459,7 +489,7 @@ def section(
     parts = [
         "## exact\n",
         "`python benchmarks/exact.py` (`--large` for more): log Z and MAP tree over all trees.\n",
-        *(f"- {fact}" for fact in machine()),
+        *(f"- {fact}" for fact in (*machine(), yardstick_fact(), threads_fact())),
         "\n### Targets\n",
         targets.table(),
         "### Nanoseconds per pair\n",
@@ -486,6 +516,7 @@ def main() -> None:
     if arguments.peak:
         print_peak(arguments.peak[0], int(arguments.peak[1]))
         return
+    fix_yardstick()
     text = measure(arguments.large)
     write_section("exact", text)
     print(text)
