@@ -42,7 +42,7 @@ ONE_SIZE = 5000  # jets of equal size
 MANY = 50_000  # jets of 5 to 10 leaves
 FILE = 5000
 WARM = 200
-REPEATS = 2
+REPEATS = 6
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def local_gain(scheduler: str) -> Gain:
 def cluster_gain() -> Gain:
     from distributed import Client, LocalCluster
 
-    options = {"threads_per_worker": 1, "dashboard_address": None}
+    options = {"threads_per_worker": 1, "dashboard_address": ":0"}
     jets = ginkgo(MANY, leaves=(5, 10), rng=1)
     times = []
     for workers in (1, 2):

@@ -443,7 +443,7 @@ if sys.argv[1] == "processes":
 else:
     from distributed import Client, LocalCluster
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
     )
     scheduler = Client(cluster)
 report(

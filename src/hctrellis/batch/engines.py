@@ -34,6 +34,7 @@ Engine: TypeAlias = Callable[[Solve, Numbered], Answers]
 SCHEDULERS = ("serial", "threads", "processes", "joblib")
 AHEAD = 3  # chunks per worker that are handed out
 WAVE = 8  # the same for joblib, which is given so many at once
+ASK_EVERY = 16  # chunks for which the number of a cluster's workers is asked for again
 DASK_RETRIES = 3  # of a chunk that failed on its machine
 CONNECT_SECONDS = 20  # until a scheduler must have answered
 
@@ -170,17 +171,20 @@ def dask(solve: Solve, chunks: Numbered, client: Any) -> Answers:
     ours = isinstance(client, str)
     connected = _connect(distributed, client) if ours else client
     number: dict[str, int] = {}
-    running = distributed.as_completed(loop=connected.loop)
+    running = distributed.as_completed(loop=connected.loop, with_results=True)
+    most = 0
     try:
-        for i, chunk in chunks:
+        for handed_out, (i, chunk) in enumerate(chunks):
+            if handed_out % ASK_EVERY == 0:  # workers come and go
+                most = AHEAD * _threads_of(connected)
             future = connected.submit(solve, chunk, pure=False, retries=DASK_RETRIES)
             number[future.key] = i
             running.add(future)
-            if running.count() >= AHEAD * _threads_of(connected):
-                future = next(running)
-                yield number.pop(future.key), future.result()
-        for future in running:
-            yield number.pop(future.key), future.result()
+            if running.count() >= most:
+                future, answer = next(running)
+                yield number.pop(future.key), answer
+        for future, answer in running:
+            yield number.pop(future.key), answer
     finally:
         connected.cancel(list(running.futures))
         if ours:
