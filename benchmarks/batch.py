@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +18,11 @@ import numpy as np
 
 import hctrellis as hct
 from common import (
+    EXPS,
     Targets,
+    best_in_turn,
     best_seconds,
-    exp_nanoseconds,
+    exps,
     fix_yardstick,
     log,
     machine,
@@ -42,7 +45,7 @@ ONE_SIZE = 5000  # jets of equal size
 MANY = 50_000  # jets of 5 to 10 leaves
 FILE = 5000
 WARM = 200
-REPEATS = 6
+ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -63,17 +66,12 @@ def infer(jets: Jets, scheduler: object = "serial", workers: int | None = None) 
     return hct.infer_many(jets, scheduler=scheduler, workers=workers)
 
 
-def seconds(run: Callable[[Jets], object], jets: Jets) -> float:
-    """The best time of a run whose workers are warm."""
-    run(jets[:WARM])
-    return best_seconds(lambda: run(jets), REPEATS)
-
-
 def rates() -> dict[int, float]:
     """Jets per second on one core, by the number of leaves."""
     found = {}
     for n in SIZES:
-        found[n] = ONE_SIZE / seconds(infer, ginkgo(ONE_SIZE, leaves=n, rng=n))
+        jets = ginkgo(ONE_SIZE, leaves=n, rng=n)
+        found[n] = ONE_SIZE / best_seconds(lambda jets=jets: infer(jets), ROUNDS)
         log(f"{n} leaves: {found[n]:,.0f} jets per second")
     return found
 
@@ -120,21 +118,25 @@ def beside() -> Beside:
     def each(function: Callable[[np.ndarray], object]) -> Callable[[], object]:
         return lambda: [function(jet) for jet in some]
 
-    def cost(run: Callable[[], object], n_jets: int) -> float:
-        run()
-        return 1e6 * best_seconds(run) / n_jets
-
-    found = Beside(
-        exp=exp_nanoseconds() * n_splits(BESIDE_SIZE) / 1e3,
-        ours=cost(lambda: solve_jets(hct.Ginkgo, momenta, RATES), ONE_SIZE),
-        whole=cost(lambda: hct.infer_many(events, "ginkgo", scheduler="serial", **RATES), ONE_SIZE),
-        kernel=cost(scalar_run(hct.Ginkgo(some[0], **RATES)), 1),
-        loop=cost(each(lambda jet: scalar_run(hct.Ginkgo(jet, **RATES))()), LOOP),
-        infer=cost(each(lambda jet: hct.infer(hct.Ginkgo(jet, **RATES)).map_tree), LOOP),
-        fastjet=cost(
-            lambda: fastjet.ClusterSequence(events, definition).inclusive_jets(), ONE_SIZE
+    runs: dict[str, tuple[Callable[[], object], float]] = {  # and of how many jets
+        "exp": (exps(), EXPS / n_splits(BESIDE_SIZE)),
+        "ours": (lambda: solve_jets(hct.Ginkgo, momenta, RATES), ONE_SIZE),
+        "whole": (lambda: hct.infer_many(events, "ginkgo", scheduler="serial", **RATES), ONE_SIZE),
+        "kernel": (scalar_run(hct.Ginkgo(some[0], **RATES)), 1),
+        "loop": (each(lambda jet: scalar_run(hct.Ginkgo(jet, **RATES))()), LOOP),
+        "infer": (each(lambda jet: hct.infer(hct.Ginkgo(jet, **RATES)).map_tree), LOOP),
+        "fastjet": (
+            lambda: fastjet.ClusterSequence(events, definition).inclusive_jets(),
+            ONE_SIZE,
         ),
-        fastjet_loop=cost(each(cluster), LOOP),
+        "fastjet_loop": (each(cluster), LOOP),
+    }
+    times = best_in_turn([run for run, _jets in runs.values()], ROUNDS)
+    found = Beside(
+        **{
+            name: 1e6 * seconds / jets
+            for seconds, (name, (_run, jets)) in zip(times, runs.items(), strict=True)
+        }
     )
     log(f"{BESIDE_SIZE} leaves: {found}")
     return found
@@ -148,28 +150,34 @@ def beside_targets(targets: Targets, found: Beside) -> None:
     targets.at_most(what, 2.5, found.whole / found.fastjet_loop)
 
 
-def local_gain(scheduler: str) -> Gain:
+def gain(name: str, one: Callable[[Jets], object], two: Callable[[Jets], object]) -> Gain:
+    """Of one worker and two; both are warm before they are timed."""
     jets = ginkgo(MANY, leaves=(5, 10), rng=1)
-    one, two = (
-        seconds(lambda some, w=workers: infer(some, scheduler, w), jets) for workers in (1, 2)
-    )
-    log(f"{scheduler}: {one:.2f} s with one, {two:.2f} s with two")
-    return Gain(f"two {scheduler}", MANY, one, two)
+    for run in (one, two):
+        run(jets[:WARM])
+    found = Gain(name, MANY, *best_in_turn([lambda: one(jets), lambda: two(jets)], ROUNDS))
+    log(f"{name}: {found.two:.2f} s; one: {found.one:.2f} s")
+    return found
+
+
+def local_gain(scheduler: str) -> Gain:
+    one, two = (lambda jets, w=workers: infer(jets, scheduler, w) for workers in (1, 2))
+    return gain(f"two {scheduler}", one, two)
 
 
 def cluster_gain() -> Gain:
     from distributed import Client, LocalCluster
 
     options = {"threads_per_worker": 1, "dashboard_address": ":0"}
-    jets = ginkgo(MANY, leaves=(5, 10), rng=1)
-    times = []
-    for workers in (1, 2):
-        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
+    with ExitStack() as stack:
+        runs = []
+        for workers in (1, 2):
+            cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
+            client = stack.enter_context(Client(cluster))
             client.wait_for_workers(workers)
-            client.run(infer, jets[:WARM])
-            times.append(seconds(lambda some, c=client: infer(some, c), jets))
-    log(f"Dask: {times[0]:.2f} s with one, {times[1]:.2f} s with two")
-    return Gain("Dask LocalCluster, two workers", MANY, *times)
+            client.run(infer, ginkgo(WARM, leaves=(5, 10), rng=1))
+            runs.append(lambda jets, c=client: infer(jets, c))
+        return gain("Dask LocalCluster, two workers", *runs)
 
 
 def from_file_to_parquet() -> float:
@@ -180,7 +188,7 @@ def from_file_to_parquet() -> float:
         options = ["--lam", str(RATES["lam"]), "--t-cut", str(RATES["t_cut"]), "--overwrite"]
         command = ["-m", "hctrellis", "batch", str(path), *options, "-o", str(out)]
         run_python(*command)
-        return best_seconds(lambda: run_python(*command), REPEATS)
+        return best_seconds(lambda: run_python(*command))
 
 
 def gains() -> Iterator[Gain]:

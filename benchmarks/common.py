@@ -19,7 +19,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 TITLE = "# Results\n\nWritten by the programs in this folder; each replaces its own section.\n"
-YARDSTICK_SIZE = 100_000
+EXPS = 100_000
 DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # else modules are compiled anew in every process
 NUMPY_WITHOUT = "NPY_DISABLE_CPU_FEATURES"
 AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX"  # before and since NumPy 2.4
@@ -38,6 +38,16 @@ def best_seconds(function: Callable[[], object], repeats: int = MIN_REPEATS) -> 
     return min(times)
 
 
+def best_in_turn(functions: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+    """The shortest time of each in rounds in which all are called.
+
+    Other work on the machine, or a slower clock, so hits all of them; one after the other, it would
+    spoil their ratios.
+    """
+    times = [[best_seconds(function, 1) for function in functions] for _ in range(rounds)]
+    return [min(found) for found in zip(*times, strict=True)]
+
+
 def fix_yardstick() -> None:
     """Start this program anew, unless NumPy's code for AVX-512 is turned off in it.
 
@@ -47,16 +57,16 @@ def fix_yardstick() -> None:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, NUMPY_WITHOUT: AVX512})
 
 
-def exp_nanoseconds() -> float:
-    """The yardstick: time of np.exp per element of an array of 1e5 numbers."""
-    values = np.linspace(-20.0, 0.0, YARDSTICK_SIZE)
+def exps() -> Callable[[], object]:
+    """The yardstick: np.exp of an array of `EXPS` numbers."""
+    values = np.linspace(-20.0, 0.0, EXPS)
     out = np.empty_like(values)
-    return 1e9 * best_seconds(lambda: np.exp(values, out=out)) / YARDSTICK_SIZE
+    return lambda: np.exp(values, out=out)
 
 
 def yardstick_fact() -> str:
     """np.exp here, and as NumPy would compute it with all that the machine has."""
-    here, whole = exp_nanoseconds(), float(run_python(__file__))
+    here, whole = 1e9 * best_seconds(exps()) / EXPS, float(run_python(__file__))
     return (
         f"np.exp: {here:.2f} ns per element, NumPy's code for AVX-512 turned off ({whole:.2f} ns "
         "with all that this machine has)"
@@ -150,4 +160,4 @@ def write_section(name: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    print(exp_nanoseconds())
+    print(1e9 * best_seconds(exps()) / EXPS)

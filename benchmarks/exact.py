@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ import numpy as np
 
 import hctrellis as hct
 from common import (
-    MIN_REPEATS,
+    EXPS,
     Targets,
+    best_in_turn,
     best_seconds,
-    exp_nanoseconds,
+    exps,
     fix_yardstick,
     log,
     machine,
@@ -45,8 +45,7 @@ FUNCTION_SIZE = 14
 MEMORY_SIZE, MEMORY_WARM_SIZE = 20, 12
 HUGE_SIZE = 22
 JET = {"lam": 1.5, "t_cut": 1.0}
-ROUNDS = 7  # of what is compared, one after the other, ...
-IN_TURN_SECONDS = 2.0  # ... and so long at least
+ROUNDS = 10  # of what is compared
 START_REPEATS = 5
 SHORT, REPEATED = 2000, 2_000_000  # numbers that fit in the nearest cache, read so often
 
@@ -119,40 +118,24 @@ def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
     return hct.infer(potential, threads=threads).map_tree
 
 
-def per_pair(function: Callable[[], object], n: int) -> float:
-    return 1e9 * best_seconds(function, MIN_REPEATS) / n_splits(n)
-
-
-def per_pair_in_turn(n: int, *functions: Callable[[], object]) -> list[float]:
-    """The best of several rounds in which all are called: other work on the machine hits all."""
+def per_pair(n: int, *functions: Callable[[], object]) -> list[float]:
+    """Nanoseconds per pair of functions that are compared."""
     rounds = 2 if n >= LARGE_SIZE else ROUNDS
-    times: list[list[float]] = [[] for _ in functions]
-    while len(times[0]) < rounds or sum(times[0]) < IN_TURN_SECONDS:
-        for function, found in zip(functions, times, strict=True):
-            start = time.perf_counter()
-            function()
-            found.append(time.perf_counter() - start)
-    return [1e9 * min(found) / n_splits(n) for found in times]
+    return [1e9 * seconds / n_splits(n) for seconds in best_in_turn(functions, rounds)]
 
 
 def measure_speed(name: str, n: int) -> Speed:
     potential = MODELS[name](n)
-    yardstick = exp_nanoseconds()
-    one, every = per_pair_in_turn(n, lambda: solve(potential, threads=1), lambda: solve(potential))
-    yardstick = min(yardstick, exp_nanoseconds())
-    sizes = SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES
-    return Speed(name, n, yardstick, one, every, scalar(potential) if n in sizes else None)
-
-
-def scalar(potential: hct.Potential) -> float:
-    """Nanoseconds per pair of the plain kernel, features and its compilation not counted."""
-    run = scalar_run(potential)
-    run()
-    return per_pair(run, potential.n_leaves)
+    functions = [lambda: solve(potential, threads=1), lambda: solve(potential), exps()]
+    if n in (SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES):
+        functions.append(scalar_run(potential))
+        functions[-1]()
+    one, every, exp, *scalar = per_pair(n, *functions)
+    return Speed(name, n, exp * n_splits(n) / EXPS, one, every, scalar[0] if scalar else None)
 
 
 def scalar_run(potential: hct.Potential) -> Callable[[], object]:
-    """The plain kernel with all that it needs."""
+    """The plain kernel with all that it needs; features and its compilation are not timed."""
     lattice = Lattice(potential.n_leaves)
     rows, own = potential.describe(lattice)
     features = np.array(rows) if rows else np.empty((0, len(lattice)))
@@ -192,7 +175,7 @@ def threads_of_machine() -> float:
 
     values = [np.linspace(0.0, 1.0, SHORT) for _ in range(2)]
     add_squares(values[0], 1)
-    one, two = (best_seconds(lambda t=threads: run(t), ROUNDS) for threads in (1, 2))
+    one, two = best_in_turn([lambda: run(1), lambda: run(2)], ROUNDS)
     return one / two
 
 
@@ -347,7 +330,7 @@ def function_speeds() -> Iterator[FunctionSpeed]:
                 function, lambda c, f=formula, m=model: f.features(m, c), n_leaves=n
             )
             assert math.isclose(hct.infer(own).log_partition, expected, rel_tol=1e-12)
-            speed, fast = per_pair_in_turn(
+            speed, fast = per_pair(
                 n,
                 lambda own=own: solve(own, threads=1),
                 lambda model=model: solve(model, threads=1),
