@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import hctrellis as hct
 from gallery import momenta
 from hctrellis.kernels import simd
-from hctrellis.kernels.bind import _takes_vectors
+from hctrellis.kernels.bind import _of_vectors
 
 SOURCE = Path(hct.__file__).parents[1]
 ULPS = 3
@@ -271,7 +271,21 @@ def ginkgo_branching(left, right, parent):
     return total
 
 
-FORMS = {"numpy": ginkgo, "numba": numba.njit(error_model="numpy")(ginkgo)}
+def ginkgo_while(left, right, parent):
+    """The same in a form that is not rewritten."""
+    total = ginkgo_compiled(left, right, parent)
+    while total < -np.inf:
+        total += 1.0
+    return total
+
+
+ginkgo_compiled = numba.njit(ginkgo_branching)
+FORMS = {
+    "numpy": ginkgo,
+    "numba": numba.njit(error_model="numpy")(ginkgo),
+    "branching": ginkgo_compiled,
+    "one after the other": numba.njit(ginkgo_while),
+}
 
 
 def by_function(function, jet):
@@ -294,16 +308,17 @@ def test_a_function_with_branches(form, n):
     assert found.map_tree == expected.map_tree
 
 
-def test_four_at_a_time_without_branches():
-    together = by_function(FORMS["numba"], momenta(5, 3))[1]
-    in_turn = by_function(numba.njit(ginkgo_branching), momenta(5, 3))[1]
-    assert _takes_vectors(together.code())
-    assert not _takes_vectors(in_turn.code())
+def test_four_at_a_time():
+    """Whether a function is computed with vectors, and that all forms have the same weights."""
+    owns = {form: by_function(f, momenta(5, 3))[1] for form, f in FORMS.items() if form != "numpy"}
+    together = {form for form, own in owns.items() if _of_vectors(own.code()) is not None}
+    assert together == {"numba", "branching"}
     sides = np.random.default_rng(2).integers(0, 3, (50, 5))
     sides = sides[(sides == 0).any(axis=1) & (sides == 1).any(axis=1)]
-    one, other = (p.split_log_weights(sides == 0, sides == 1) for p in (together, in_turn))
-    assert np.isneginf(one).any()
-    np.testing.assert_allclose(one, other, rtol=1e-13)
+    first, *others = (own.split_log_weights(sides == 0, sides == 1) for own in owns.values())
+    assert np.isneginf(first).any()
+    for other in others:
+        np.testing.assert_allclose(first, other, rtol=1e-13)
 
 
 # ---- without the compiler, and before it is loaded --------------------------------------------

@@ -31,6 +31,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
 from hctrellis.kernels import simd
+from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import jit_as
 
 _FOLDER = Path(__file__).parent
@@ -147,6 +148,8 @@ def _globals(text: str, codes: Sequence[SplitCode], wide: bool) -> dict[str, Any
         scope[f"pair{i}"] = _compiled(code.pair)
         scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
         scope[f"describe{i}"] = _compiled(code.describe)
+        if code.users:
+            scope[f"vectors{i}"] = _of_vectors(code)
     exec(compile(text, "<split functions>", "exec"), scope)
     crosses = [code.cross for code in codes if code.cross is not None]
     inlined = ("pair", "leaf") if any(code.users for code in codes) else ()
@@ -238,10 +241,13 @@ def _combined(name: str, suffix: str, codes: Sequence[SplitCode], lanes: int) ->
     for i, code in enumerate(codes):
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
         if code.users:
-            whole = lanes == 1 or _takes_vectors(code)
-            if whole and lanes > 1:  # what depends on the parent alone then leaves the loop
+            if lanes == 1:
+                call = _users_call(f"{name}{i}", rows)
+            elif _of_vectors(code) is None:
+                call = _call_lanes(f"{name}{i}", rows, lanes)
+            else:  # with splat: what depends on the parent alone then leaves the loop
                 rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
-            call = (_users_call if whole else _call_lanes)(f"{name}{i}", rows, lanes)
+                call = _users_call(f"vectors{i}", rows)
             lines.append(f"    x{i}, f{i} = {call}, 1.0")
         else:
             rows.append(_slice("params", param, code.n_params))
@@ -258,7 +264,7 @@ def _call(name: str, arguments: Sequence[str]) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
-def _users_call(name: str, rows: Sequence[str], lanes: int) -> str:
+def _users_call(name: str, rows: Sequence[str]) -> str:
     return f"1.0 * {_call(name, rows)}"  # it may return an integer
 
 
@@ -268,24 +274,30 @@ def _call_lanes(name: str, rows: Sequence[str], lanes: int) -> str:
     for i in range(lanes):
         items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
         lane = [_tuple([f"lane({item}, {i})" for item in row]) for row in items]
-        calls.append(_users_call(name, lane, 1))
+        calls.append(_users_call(name, lane))
     return _call("pack", calls)
 
 
 @cache
-def _takes_vectors(code: SplitCode) -> bool:
+def _of_vectors(code: SplitCode) -> Callable[..., Any] | None:
+    """A user's function, or its form without branches, if it can be computed with vectors."""
     if getattr(config, "DISABLE_JIT"):  # noqa: B009
-        return False
-    row = nt.UniTuple(simd.VECTOR, code.n_features)
+        return None
+    function: Any = code.pair
+    if _takes_vectors(function.py_func, code.n_features):
+        return _inlined(function)
+    other = branchless(function)
+    if other is None or not _takes_vectors(other, code.n_features):
+        return None
+    return numba.njit(error_model="numpy", forceinline=True)(other)
+
+
+def _takes_vectors(function: Callable[..., Any], n_features: int) -> bool:
+    row = nt.UniTuple(simd.VECTOR, n_features)
     try:
-        returns = numba.njit(_python(code.pair)).compile((row, row, row))
+        return numba.njit(function).compile((row, row, row)) is not None
     except (NumbaError, AssertionError):
         return False
-    return returns is not None
-
-
-def _python(function: Any) -> Any:
-    return getattr(function, "py_func", function)
 
 
 # -- fingerprints ------------------------------------------------------------------------------

@@ -30,8 +30,9 @@ class FunctionPotential(Potential):
     - A Numba function (decorated with ``@numba.njit``) is given floats (one split) and returns a
       float. It is compiled into the kernels, for four splits at a time if it is made of
       arithmetic, of max, min, abs, sqrt, exp, expm1, log and log1p (of Python or NumPy), and of
-      `hctrellis.where` for branches. With ``if``, or with other functions, it works as well but is
-      called for one split after the other, which takes several times longer.
+      branches: `hctrellis.where`, or ``if``, of which both sides are then computed and one is
+      chosen. With other functions, with ``while``, or without a text (typed at a prompt), it works
+      as well but is called for one split after the other, which takes several times longer.
 
     What depends on one cluster alone is best made a feature: it is then computed once per cluster,
     not once per split.
