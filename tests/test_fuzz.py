@@ -353,7 +353,7 @@ def test_pickles_are_not_read(tmp_path, monkeypatch):
 
 
 FORBIDDEN = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "subprocess"}
-OWN_CODE = SOURCE / "kernels" / "bind.py"
+OWN_CODE = [SOURCE / "kernels" / name for name in ("bind.py", "branchless.py")]
 
 
 def calls(tree: ast.AST):
@@ -371,19 +371,22 @@ def test_source_unpickles_and_evaluates_nothing(path):
         assert not FORBIDDEN & {name.split(".")[0] for name in names}
     for name, node in calls(tree):
         assert name not in ("eval", "__import__", "os.system", "os.popen")
-        assert name not in ("exec", "compile") or path == OWN_CODE
+        assert name not in ("exec", "compile") or path in OWN_CODE
         pickles = [k.value for k in node.keywords if k.arg == "allow_pickle"]
         assert all(isinstance(value, ast.Constant) and not value.value for value in pickles)
         assert name not in ("np.load", "numpy.load", "joblib.load")
 
 
 def test_code_is_made_of_the_package_only():
-    """What is executed are files of the package, and text that no data enter."""
+    """What is executed are files of the package, and text that no data enter.
+
+    (And users' own functions: see `test_branchless.py`.)
+    """
     assert bind._FOLDER == SOURCE / "kernels"
     nasty = ["__import__('os').system('false')", "a\n    raise SystemExit", '"""', "d"]
     for labels in (nasty, None):
         model = hct.Linkage(np.arange(8.0).reshape(4, 2), labels=labels)
-        texts = {bind._adaptor([part.code()]) for part in (model + model).parts}
+        texts = {bind._adaptor([part.code()], 4) for part in (model + model).parts}
         assert len(texts) == 1
         assert not any(label in text for text in texts for label in nasty[:3])
         assert hct.infer(model).n_trees == 15
