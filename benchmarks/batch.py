@@ -19,11 +19,12 @@ import numpy as np
 import hctrellis as hct
 from common import (
     EXPS,
+    Rounds,
     Targets,
-    best_in_turn,
     best_seconds,
     exps,
     fix_yardstick,
+    in_turn,
     log,
     machine,
     run_python,
@@ -56,10 +57,7 @@ class Gain:
     n_jets: int
     one: float
     two: float
-
-    @property
-    def ratio(self) -> float:
-        return self.one / self.two
+    ratio: float
 
 
 def infer(jets: Jets, scheduler: object = "serial", workers: int | None = None) -> hct.BatchResult:
@@ -76,31 +74,33 @@ def rates() -> dict[int, float]:
     return found
 
 
+BESIDE = {
+    "exp": "np.exp of as many numbers as there are pairs",
+    "ours": "side by side: from momenta to log Z, MAP value and tree",
+    "whole": "`infer_many`: from an Awkward array to its table",
+    "kernel": "a scalar kernel, nothing else",
+    "loop": "the same in a loop over jets, from momenta",
+    "infer": "`infer` in a loop over jets",
+    "fastjet": "fastjet: an Awkward array, all jets in one call",
+    "fastjet_loop": "fastjet: a loop over jets, from momenta",
+}
+
+
 @dataclass(frozen=True)
 class Beside:
-    """Microseconds per jet of `BESIDE_SIZE` leaves, on one core."""
+    """What one jet of `BESIDE_SIZE` leaves costs, on one core: seconds of each of `BESIDE`."""
 
-    exp: float
-    ours: float
-    whole: float
-    kernel: float
-    loop: float
-    infer: float
-    fastjet: float
-    fastjet_loop: float
+    times: Rounds
+
+    def ratio(self, one: str, other: str) -> float:
+        names = list(BESIDE)
+        return self.times.ratio(names.index(one), names.index(other))
 
     def rows(self) -> list[list[str]]:
-        names = {
-            "np.exp of as many numbers as there are pairs": self.exp,
-            "side by side: from momenta to log Z, MAP value and tree": self.ours,
-            "`infer_many`: from an Awkward array to its table": self.whole,
-            "a scalar kernel, nothing else": self.kernel,
-            "the same in a loop over jets, from momenta": self.loop,
-            "`infer` in a loop over jets": self.infer,
-            "fastjet: an Awkward array, all jets in one call": self.fastjet,
-            "fastjet: a loop over jets, from momenta": self.fastjet_loop,
-        }
-        return [[name, f"{value:.1f}", f"{value / self.ours:.2f}"] for name, value in names.items()]
+        return [
+            [text, f"{1e6 * self.times.best(i):.1f}", f"{self.ratio(name, 'ours'):.2f}"]
+            for i, (name, text) in enumerate(BESIDE.items())
+        ]
 
 
 def beside() -> Beside:
@@ -131,23 +131,20 @@ def beside() -> Beside:
         ),
         "fastjet_loop": (each(cluster), LOOP),
     }
-    times = best_in_turn([run for run, _jets in runs.values()], ROUNDS)
-    found = Beside(
-        **{
-            name: 1e6 * seconds / jets
-            for seconds, (name, (_run, jets)) in zip(times, runs.items(), strict=True)
-        }
-    )
-    log(f"{BESIDE_SIZE} leaves: {found}")
+    jets_of_each = np.array([runs[name][1] for name in BESIDE])
+    times = in_turn([runs[name][0] for name in BESIDE], ROUNDS)
+    found = Beside(Rounds(times.seconds / jets_of_each))
+    log(f"{BESIDE_SIZE} leaves: {found.rows()}")
     return found
 
 
 def beside_targets(targets: Targets, found: Beside) -> None:
     name = f"{BESIDE_SIZE}-leaf jets, one core"
-    targets.at_most(f"{name}: log Z and MAP / np.exp per pair", 0.75, found.ours / found.exp)
-    targets.at_least(f"{name}: scalar kernel in a loop / side by side", 10, found.loop / found.ours)
+    targets.at_most(f"{name}: log Z and MAP / np.exp per pair", 0.75, found.ratio("ours", "exp"))
+    gain = found.ratio("loop", "ours")
+    targets.at_least(f"{name}: scalar kernel in a loop / side by side", 10, gain)
     what = f"{name}: `infer_many` / fastjet from Python, jet by jet"
-    targets.at_most(what, 2.5, found.whole / found.fastjet_loop)
+    targets.at_most(what, 2.5, found.ratio("whole", "fastjet_loop"))
 
 
 def gain(name: str, one: Callable[[Jets], object], two: Callable[[Jets], object]) -> Gain:
@@ -155,7 +152,8 @@ def gain(name: str, one: Callable[[Jets], object], two: Callable[[Jets], object]
     jets = ginkgo(MANY, leaves=(5, 10), rng=1)
     for run in (one, two):
         run(jets[:WARM])
-    found = Gain(name, MANY, *best_in_turn([lambda: one(jets), lambda: two(jets)], ROUNDS))
+    times = in_turn([lambda: one(jets), lambda: two(jets)], ROUNDS)
+    found = Gain(name, MANY, times.best(0), times.best(1), times.ratio(0, 1))
     log(f"{name}: {found.two:.2f} s; one: {found.one:.2f} s")
     return found
 
@@ -222,7 +220,8 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
         [
             "## batch\n",
             "`python benchmarks/batch.py`: many jets (Ginkgo, lam 1.5, t_cut 16): log Z, MAP tree "
-            "as Newick, number of trees.\n",
+            "as Newick, number of trees. What is compared is timed in rounds: times are those of "
+            "the best, ratios the median over all.\n",
             *(f"- {fact}" for fact in (*machine(), yardstick_fact(), threads_fact())),
             "\n### Targets\n",
             targets.table(),

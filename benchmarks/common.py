@@ -38,14 +38,26 @@ def best_seconds(function: Callable[[], object], repeats: int = MIN_REPEATS) -> 
     return min(times)
 
 
-def best_in_turn(functions: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """The shortest time of each in rounds in which all are called.
+@dataclass(frozen=True)
+class Rounds:
+    """Seconds of several functions, in rounds in which all were called.
 
     Other work on the machine, or a slower clock, so hits all of them; one after the other, it would
     spoil their ratios.
     """
-    times = [[best_seconds(function, 1) for function in functions] for _ in range(rounds)]
-    return [min(found) for found in zip(*times, strict=True)]
+
+    seconds: np.ndarray  # [round, function]
+
+    def best(self, i: int) -> float:
+        return float(self.seconds[:, i].min())
+
+    def ratio(self, i: int, j: int) -> float:
+        """The time of i over that of j: the median over all rounds."""
+        return float(np.median(self.seconds[:, i] / self.seconds[:, j]))
+
+
+def in_turn(functions: Sequence[Callable[[], object]], rounds: int) -> Rounds:
+    return Rounds(np.array([[best_seconds(f, 1) for f in functions] for _ in range(rounds)]))
 
 
 def fix_yardstick() -> None:

@@ -22,10 +22,10 @@ import hctrellis as hct
 from common import (
     EXPS,
     Targets,
-    best_in_turn,
     best_seconds,
     exps,
     fix_yardstick,
+    in_turn,
     log,
     machine,
     run_python,
@@ -45,7 +45,7 @@ FUNCTION_SIZE = 14
 MEMORY_SIZE, MEMORY_WARM_SIZE = 20, 12
 HUGE_SIZE = 22
 JET = {"lam": 1.5, "t_cut": 1.0}
-ROUNDS = 10  # of what is compared
+ROUNDS = 9  # of what is compared
 START_REPEATS = 5
 SHORT, REPEATED = 2000, 2_000_000  # numbers that fit in the nearest cache, read so often
 
@@ -95,7 +95,7 @@ CROSS = ("Linkage single", "Linkage complete")
 
 @dataclass(frozen=True)
 class Speed:
-    """Nanoseconds per pair of one model at one size."""
+    """Nanoseconds per pair of one model at one size, and ratios."""
 
     name: str
     n: int
@@ -103,14 +103,9 @@ class Speed:
     one: float
     all: float
     scalar: float | None
-
-    @property
-    def ratio(self) -> float:
-        return self.one / self.exp
-
-    @property
-    def threads(self) -> float:
-        return self.one / self.all
+    ratio: float  # one thread / np.exp
+    threads: float  # one thread / all
+    gain: float | None  # scalar kernel / one thread
 
 
 def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
@@ -118,20 +113,30 @@ def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
     return hct.infer(potential, threads=threads).map_tree
 
 
-def per_pair(n: int, *functions: Callable[[], object]) -> list[float]:
-    """Nanoseconds per pair of functions that are compared."""
-    rounds = 2 if n >= LARGE_SIZE else ROUNDS
-    return [1e9 * seconds / n_splits(n) for seconds in best_in_turn(functions, rounds)]
+def rounds(n: int) -> int:
+    return 2 if n >= LARGE_SIZE else ROUNDS
 
 
 def measure_speed(name: str, n: int) -> Speed:
     potential = MODELS[name](n)
-    functions = [lambda: solve(potential, threads=1), lambda: solve(potential), exps()]
-    if n in (SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES):
+    pairs = n_splits(n)
+    functions = [exps(), lambda: solve(potential, threads=1), lambda: solve(potential)]
+    plain = n in (SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES)
+    if plain:
         functions.append(scalar_run(potential))
         functions[-1]()
-    one, every, exp, *scalar = per_pair(n, *functions)
-    return Speed(name, n, exp * n_splits(n) / EXPS, one, every, scalar[0] if scalar else None)
+    found = in_turn(functions, rounds(n))
+    return Speed(
+        name,
+        n,
+        exp=1e9 * found.best(0) / EXPS,
+        one=1e9 * found.best(1) / pairs,
+        all=1e9 * found.best(2) / pairs,
+        scalar=1e9 * found.best(3) / pairs if plain else None,
+        ratio=found.ratio(1, 0) * EXPS / pairs,
+        threads=found.ratio(1, 2),
+        gain=found.ratio(3, 1) if plain else None,
+    )
 
 
 def scalar_run(potential: hct.Potential) -> Callable[[], object]:
@@ -175,8 +180,7 @@ def threads_of_machine() -> float:
 
     values = [np.linspace(0.0, 1.0, SHORT) for _ in range(2)]
     add_squares(values[0], 1)
-    one, two = best_in_turn([lambda: run(1), lambda: run(2)], ROUNDS)
-    return one / two
+    return in_turn([lambda: run(1), lambda: run(2)], ROUNDS).ratio(0, 1)
 
 
 def threads_fact() -> str:
@@ -199,7 +203,7 @@ def seconds_table(found: list[Speed]) -> str:
 
 def speed_row(s: Speed) -> list[str]:
     numbers = [f"{x:.2f}" for x in (s.exp, s.one, s.all)]
-    slow = ("", "") if s.scalar is None else (f"{s.scalar:.1f}", f"{s.scalar / s.one:.1f}")
+    slow = ("", "") if s.scalar is None else (f"{s.scalar:.1f}", f"{s.gain:.1f}")
     return [s.name, str(s.n), *numbers, slow[0], f"{s.ratio:.2f}", slow[1], f"{s.threads:.2f}"]
 
 
@@ -314,10 +318,7 @@ class FunctionSpeed:
     form: str
     own: float
     fast: float
-
-    @property
-    def ratio(self) -> float:
-        return self.own / self.fast
+    ratio: float
 
 
 def function_speeds() -> Iterator[FunctionSpeed]:
@@ -330,13 +331,16 @@ def function_speeds() -> Iterator[FunctionSpeed]:
                 function, lambda c, f=formula, m=model: f.features(m, c), n_leaves=n
             )
             assert math.isclose(hct.infer(own).log_partition, expected, rel_tol=1e-12)
-            speed, fast = per_pair(
-                n,
-                lambda own=own: solve(own, threads=1),
-                lambda model=model: solve(model, threads=1),
+            found = in_turn(
+                [
+                    lambda own=own: solve(own, threads=1),
+                    lambda model=model: solve(model, threads=1),
+                ],
+                ROUNDS,
             )
+            speed, fast = (1e9 * found.best(i) / n_splits(n) for i in (0, 1))
             log(f"{formula.builtin} by {form}: {speed:.2f} ns, built-in {fast:.2f} ns")
-            yield FunctionSpeed(formula.builtin, form, speed, fast)
+            yield FunctionSpeed(formula.builtin, form, speed, fast, found.ratio(0, 1))
 
 
 def function_table(found: list[FunctionSpeed]) -> str:
@@ -413,7 +417,7 @@ def speed_targets(targets: Targets, found: list[Speed]) -> None:
 
     targets.at_most("Ginkgo, n = 16-18, one thread, per pair / np.exp", 0.75, ratio("Ginkgo"))
     targets.at_most("the same, aim", 0.45, ratio("Ginkgo"))
-    gain = min(s.scalar / s.one for s in large("Ginkgo") if s.scalar is not None)
+    gain = min(s.gain for s in large("Ginkgo") if s.gain is not None)
     targets.at_least("Ginkgo, n = 16, scalar kernel / one thread", 8, gain)
     for name in HEIGHTS:
         targets.at_most(f"{name}, n = 16-18, one thread, per pair / np.exp", 0.9, ratio(name))
@@ -477,7 +481,8 @@ def section(
         targets.table(),
         "### Nanoseconds per pair\n",
         "A pair is a cluster and one split of it. np.exp: per element of an array of 1e5, in the "
-        "same run. The scalar kernel takes one split at a time, in logarithms.\n",
+        "same run. The scalar kernel takes one split at a time, in logarithms. Times are those of "
+        "the best of several rounds, ratios the median over the rounds.\n",
         speed_table(found),
         "### Seconds for one data set, all threads\n",
         seconds_table(found),
