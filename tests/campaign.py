@@ -105,6 +105,13 @@ def problems(n: int, seed: int) -> Iterator[Problem]:
                 naive.ginkgo(momenta.tolist(), lam, t_cut, 2 * lam),
             )
             yield Problem(
+                "Ginkgo, non-stop",
+                data,
+                lam,
+                hct.Ginkgo(momenta, lam, t_cut, lam_root=2 * lam, non_stop=True),
+                naive.ginkgo(momenta.tolist(), lam, t_cut, 2 * lam, non_stop=True),
+            )
+            yield Problem(
                 "JetMass",
                 data,
                 lam,

@@ -225,8 +225,10 @@ def ginkgo(momenta, lam, t_cut, lam_root=None, non_stop=False):
     def goes_on(T, rate):
         if not non_stop:
             return 0.0
-        survival = 1 - math.expm1(-rate * t_cut / T) / math.expm1(-rate)
-        return math.log(survival) if survival > 0 else -math.inf
+        if T <= t_cut:
+            return -math.inf
+        above = math.log(-math.expm1(-rate * (T - t_cut) / T))
+        return above - rate * t_cut / T - math.log(-math.expm1(-rate))
 
     def psi(left, right):
         rate = lam if lam_root is None or left | right != root else lam_root

@@ -56,17 +56,20 @@ def _ginkgo_row(size, sums, params):
 
 
 def _non_stop_row(size, sums, params):
-    """The same, with the probability not to stop at once; t = t_cut cannot split either."""
+    """The same, with log of the probability not to stop at once; t = t_cut cannot split either."""
     (mass,), own = _ginkgo_row(size, sums, params)
-    go_on = _go_on(params[1] / maximum(sums[0], _TINY), params)
+    x, factor = _go_on(params[1] / maximum(sums[0], _TINY), params)
+    go_on = x + log(maximum(factor, _TINY))
     return (mass, go_on), choose(sums[0] - params[1], own, _NEVER)
 
 
 @register_jitable
 def _go_on(ratio, params):
-    """1 - F for ratio = t_cut / T."""
+    """1 - F for ratio = t_cut / T, as factor e^x: nothing cancels, and nothing vanishes."""
     lam = params[0]
-    return maximum(1.0 - expm1(maximum(-lam * ratio, -700.0)) / expm1(-lam), 0.0)
+    stops = minimum(ratio, 1.0)
+    above = expm1(maximum(-lam * (1.0 - stops), -700.0))
+    return -lam * stops, above / expm1(maximum(-lam, -700.0))
 
 
 def _gains(left, right, parent, params, cross):
@@ -138,9 +141,10 @@ def _ginkgo_leaf(left, right, parent, params, cross):
 
 
 def _non_stop(left, right, parent, params, cross):
-    """Features sqrt(t), probability not to stop at once: both children go on to split."""
+    """Features sqrt(t), log probability not to stop at once: both children go on to split."""
     x, factor = _ginkgo(left, right, parent, params, cross)
-    return x, factor * parent[1] * _go_on(params[1] * factor, params)
+    y, go_on = _go_on(params[1] * factor, params)
+    return x + parent[1] + y, factor * go_on
 
 
 def _non_stop_leaf(left, right, parent, params, cross):
@@ -150,7 +154,8 @@ def _non_stop_leaf(left, right, parent, params, cross):
     stop = -expm1(maximum(-lam * minimum(t_cut / (gap * gap), 1.0), -700.0)) / lam
     square = maximum(parent[0] * parent[0], _TINY)
     rate = lam / square
-    return -(right[0] * right[0] * rate), stop * choose(right[0], parent[1], stop * square)
+    x = choose(right[0], parent[1], 0.0) - right[0] * right[0] * rate
+    return x, stop * choose(right[0], 1.0, stop * square)
 
 
 GAINS = SplitCode(_gains, _size_and_sum, n_features=2, n_sums=1, uses_parent=False, gains=True)
