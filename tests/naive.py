@@ -225,7 +225,7 @@ def ginkgo(momenta, lam, t_cut, lam_root=None, non_stop=False):
     def goes_on(T, rate):
         if not non_stop:
             return 0.0
-        if T <= t_cut:
+        if t_cut >= T:
             return -math.inf
         above = math.log(-math.expm1(-rate * (T - t_cut) / T))
         return above - rate * t_cut / T - math.log(-math.expm1(-rate))
