@@ -19,12 +19,10 @@ import numpy as np
 import hctrellis as hct
 from common import (
     EXPS,
-    Rounds,
     Targets,
+    best_in_turn,
     best_seconds,
     exps,
-    fix_yardstick,
-    in_turn,
     log,
     machine,
     run_python,
@@ -57,7 +55,10 @@ class Gain:
     n_jets: int
     one: float
     two: float
-    ratio: float
+
+    @property
+    def ratio(self) -> float:
+        return self.one / self.two
 
 
 def infer(jets: Jets, scheduler: object = "serial", workers: int | None = None) -> hct.BatchResult:
@@ -75,7 +76,7 @@ def rates() -> dict[int, float]:
 
 
 BESIDE = {
-    "exp": "np.exp of as many numbers as there are pairs",
+    "exp": "exp of as many numbers as there are pairs",
     "ours": "side by side: from momenta to log Z, MAP value and tree",
     "whole": "`infer_many`: from an Awkward array to its table",
     "kernel": "a scalar kernel, nothing else",
@@ -90,16 +91,15 @@ BESIDE = {
 class Beside:
     """What one jet of `BESIDE_SIZE` leaves costs, on one core: seconds of each of `BESIDE`."""
 
-    times: Rounds
+    seconds: dict[str, float]
 
     def ratio(self, one: str, other: str) -> float:
-        names = list(BESIDE)
-        return self.times.ratio(names.index(one), names.index(other))
+        return self.seconds[one] / self.seconds[other]
 
     def rows(self) -> list[list[str]]:
         return [
-            [text, f"{1e6 * self.times.best(i):.1f}", f"{self.ratio(name, 'ours'):.2f}"]
-            for i, (name, text) in enumerate(BESIDE.items())
+            [text, f"{1e6 * self.seconds[name]:.1f}", f"{self.ratio(name, 'ours'):.2f}"]
+            for name, text in BESIDE.items()
         ]
 
 
@@ -131,16 +131,16 @@ def beside() -> Beside:
         ),
         "fastjet_loop": (each(cluster), LOOP),
     }
-    jets_of_each = np.array([runs[name][1] for name in BESIDE])
-    times = in_turn([runs[name][0] for name in BESIDE], ROUNDS)
-    found = Beside(Rounds(times.seconds / jets_of_each))
-    log(f"{BESIDE_SIZE} leaves: {found.rows()}")
+    times = best_in_turn([run for run, _jets in runs.values()], ROUNDS)
+    each_jet = zip(runs, times, (jets for _run, jets in runs.values()), strict=True)
+    found = Beside({name: seconds / jets for name, seconds, jets in each_jet})
+    log(f"{BESIDE_SIZE} leaves: {found}")
     return found
 
 
 def beside_targets(targets: Targets, found: Beside) -> None:
     name = f"{BESIDE_SIZE}-leaf jets, one core"
-    targets.at_most(f"{name}: log Z and MAP / np.exp per pair", 0.75, found.ratio("ours", "exp"))
+    targets.at_most(f"{name}: log Z and MAP / exp per pair", 0.75, found.ratio("ours", "exp"))
     gain = found.ratio("loop", "ours")
     targets.at_least(f"{name}: scalar kernel in a loop / side by side", 10, gain)
     what = f"{name}: `infer_many` / fastjet from Python, jet by jet"
@@ -152,8 +152,7 @@ def gain(name: str, one: Callable[[Jets], object], two: Callable[[Jets], object]
     jets = ginkgo(MANY, leaves=(5, 10), rng=1)
     for run in (one, two):
         run(jets[:WARM])
-    times = in_turn([lambda: one(jets), lambda: two(jets)], ROUNDS)
-    found = Gain(name, MANY, times.best(0), times.best(1), times.ratio(0, 1))
+    found = Gain(name, MANY, *best_in_turn([lambda: one(jets), lambda: two(jets)], ROUNDS))
     log(f"{name}: {found.two:.2f} s; one: {found.one:.2f} s")
     return found
 
@@ -220,8 +219,7 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
         [
             "## batch\n",
             "`python benchmarks/batch.py`: many jets (Ginkgo, lam 1.5, t_cut 16): log Z, MAP tree "
-            "as Newick, number of trees. What is compared is timed in rounds: times are those of "
-            "the best, ratios the median over all.\n",
+            "as Newick, number of trees. What is compared is timed in rounds; the best counts.\n",
             *(f"- {fact}" for fact in (*machine(), yardstick_fact(), threads_fact())),
             "\n### Targets\n",
             targets.table(),
@@ -236,7 +234,6 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
 
 
 def main() -> None:
-    fix_yardstick()
     text = measure()
     write_section("batch", text)
     print(text)

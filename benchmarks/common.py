@@ -5,6 +5,7 @@ Each benchmark writes one section of RESULTS.md and leaves the others as they ar
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import subprocess
@@ -15,14 +16,13 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+import numba
 import numpy as np
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 TITLE = "# Results\n\nWritten by the programs in this folder; each replaces its own section.\n"
 EXPS = 100_000
 DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # else modules are compiled anew in every process
-NUMPY_WITHOUT = "NPY_DISABLE_CPU_FEATURES"
-AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX"  # before and since NumPy 2.4
 MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
 MIN_REPEATS = 3  # ... and so often
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
@@ -38,58 +38,50 @@ def best_seconds(function: Callable[[], object], repeats: int = MIN_REPEATS) -> 
     return min(times)
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """Seconds of several functions, in rounds in which all were called.
+def best_in_turn(functions: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+    """The shortest time of each, in rounds in which all are called.
 
     Other work on the machine, or a slower clock, so hits all of them; one after the other, it would
     spoil their ratios.
     """
-
-    seconds: np.ndarray  # [round, function]
-
-    def best(self, i: int) -> float:
-        return float(self.seconds[:, i].min())
-
-    def ratio(self, i: int, j: int) -> float:
-        """The time of i over that of j: the median over all rounds."""
-        return float(np.median(self.seconds[:, i] / self.seconds[:, j]))
+    times = [[best_seconds(function, 1) for function in functions] for _ in range(rounds)]
+    return [min(found) for found in zip(*times, strict=True)]
 
 
-def in_turn(functions: Sequence[Callable[[], object]], rounds: int) -> Rounds:
-    return Rounds(np.array([[best_seconds(f, 1) for f in functions] for _ in range(rounds)]))
-
-
-def fix_yardstick() -> None:
-    """Start this program anew, unless NumPy's code for AVX-512 is turned off in it.
-
-    So np.exp is the same yardstick on every machine: one call of the C library per element.
-    """
-    if NUMPY_WITHOUT not in os.environ:
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, NUMPY_WITHOUT: AVX512})
+@numba.njit
+def _exp_of_each(values: np.ndarray, out: np.ndarray) -> None:
+    for i in range(values.size):
+        out[i] = math.exp(values[i])
 
 
 def exps() -> Callable[[], object]:
-    """The yardstick: np.exp of an array of `EXPS` numbers."""
+    """The yardstick: exp of the C library for each of `EXPS` numbers.
+
+    It is what np.exp does, but where NumPy has vectors of 512 bits: the same on every machine.
+    """
+    values, out = _numbers()
+    _exp_of_each(values, out)
+    return lambda: _exp_of_each(values, out)
+
+
+def _numbers() -> tuple[np.ndarray, np.ndarray]:
     values = np.linspace(-20.0, 0.0, EXPS)
-    out = np.empty_like(values)
-    return lambda: np.exp(values, out=out)
+    return values, np.empty_like(values)
 
 
 def yardstick_fact() -> str:
-    """np.exp here, and as NumPy would compute it with all that the machine has."""
-    here, whole = 1e9 * best_seconds(exps()) / EXPS, float(run_python(__file__))
+    values, out = _numbers()
+    plain, whole = best_in_turn([exps(), lambda: np.exp(values, out=out)], MIN_REPEATS)
     return (
-        f"np.exp: {here:.2f} ns per element, NumPy's code for AVX-512 turned off ({whole:.2f} ns "
-        "with all that this machine has)"
+        f"exp, the yardstick: {1e9 * plain / EXPS:.2f} ns per number by the C library, which is "
+        f"np.exp without AVX-512; np.exp here: {1e9 * whole / EXPS:.2f} ns"
     )
 
 
 def run_python(*arguments: str) -> str:
-    """What a new Python process prints; it has all of NumPy."""
+    """What a new Python process prints."""
     command = [sys.executable, *arguments]
-    left_out = (DO_NOT_WRITE, NUMPY_WITHOUT)
-    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    kept = {name: value for name, value in os.environ.items() if name != DO_NOT_WRITE}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=kept)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)[:200]} failed:\n{done.stderr}")
@@ -169,7 +161,3 @@ def write_section(name: str, text: str) -> None:
     else:
         new = f"{old.rstrip()}\n\n{section}\n"
     RESULTS.write_text(new, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    print(1e9 * best_seconds(exps()) / EXPS)

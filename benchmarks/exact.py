@@ -3,7 +3,7 @@
     python benchmarks/exact.py [--large]
 
 A pair is one (cluster, split of it): (3^n - 2^(n+1) + 1) / 2 of them. Times per pair are given
-beside two yardsticks of the same run: np.exp per element, and a plain scalar kernel.
+beside two yardsticks of the same run: exp per number, and a plain scalar kernel.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -22,10 +23,9 @@ import hctrellis as hct
 from common import (
     EXPS,
     Targets,
+    best_in_turn,
     best_seconds,
     exps,
-    fix_yardstick,
-    in_turn,
     log,
     machine,
     run_python,
@@ -45,7 +45,8 @@ FUNCTION_SIZE = 14
 MEMORY_SIZE, MEMORY_WARM_SIZE = 20, 12
 HUGE_SIZE = 22
 JET = {"lam": 1.5, "t_cut": 1.0}
-ROUNDS = 9  # of what is compared
+ROUNDS = 9  # of what is compared ...
+THREADS_SIZE, MANY_ROUNDS = 18, 25  # ... and where one thread is compared with two
 START_REPEATS = 5
 SHORT, REPEATED = 2000, 2_000_000  # numbers that fit in the nearest cache, read so often
 
@@ -95,7 +96,7 @@ CROSS = ("Linkage single", "Linkage complete")
 
 @dataclass(frozen=True)
 class Speed:
-    """Nanoseconds per pair of one model at one size, and ratios."""
+    """Nanoseconds per pair of one model at one size, and per number of exp."""
 
     name: str
     n: int
@@ -103,9 +104,18 @@ class Speed:
     one: float
     all: float
     scalar: float | None
-    ratio: float  # one thread / np.exp
-    threads: float  # one thread / all
-    gain: float | None  # scalar kernel / one thread
+
+    @property
+    def ratio(self) -> float:
+        return self.one / self.exp
+
+    @property
+    def threads(self) -> float:
+        return self.one / self.all
+
+    @property
+    def gain(self) -> float | None:
+        return None if self.scalar is None else self.scalar / self.one
 
 
 def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
@@ -113,30 +123,16 @@ def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
     return hct.infer(potential, threads=threads).map_tree
 
 
-def rounds(n: int) -> int:
-    return 2 if n >= LARGE_SIZE else ROUNDS
-
-
 def measure_speed(name: str, n: int) -> Speed:
     potential = MODELS[name](n)
-    pairs = n_splits(n)
     functions = [exps(), lambda: solve(potential, threads=1), lambda: solve(potential)]
-    plain = n in (SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES)
-    if plain:
+    if n in (SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES):
         functions.append(scalar_run(potential))
         functions[-1]()
-    found = in_turn(functions, rounds(n))
-    return Speed(
-        name,
-        n,
-        exp=1e9 * found.best(0) / EXPS,
-        one=1e9 * found.best(1) / pairs,
-        all=1e9 * found.best(2) / pairs,
-        scalar=1e9 * found.best(3) / pairs if plain else None,
-        ratio=found.ratio(1, 0) * EXPS / pairs,
-        threads=found.ratio(1, 2),
-        gain=found.ratio(3, 1) if plain else None,
-    )
+    rounds = {THREADS_SIZE: MANY_ROUNDS, LARGE_SIZE: 2}.get(n, ROUNDS)
+    exp, *times = best_in_turn(functions, rounds)
+    one, every, *scalar = (1e9 * seconds / n_splits(n) for seconds in times)
+    return Speed(name, n, 1e9 * exp / EXPS, one, every, scalar[0] if scalar else None)
 
 
 def scalar_run(potential: hct.Potential) -> Callable[[], object]:
@@ -158,7 +154,7 @@ def speeds(sizes: tuple[int, ...]) -> list[Speed]:
         solve(MODELS[name](SIZES[0]), threads=1)  # compiles, or loads what is compiled
         for n in sizes:
             found.append(measure_speed(name, n))
-            log(f"{name}, n = {n}: {found[-1].one:.2f} ns per pair, np.exp {found[-1].exp:.2f} ns")
+            log(f"{name}, n = {n}: {found[-1].one:.2f} ns per pair, exp {found[-1].exp:.2f} ns")
     return found
 
 
@@ -180,7 +176,8 @@ def threads_of_machine() -> float:
 
     values = [np.linspace(0.0, 1.0, SHORT) for _ in range(2)]
     add_squares(values[0], 1)
-    return in_turn([lambda: run(1), lambda: run(2)], ROUNDS).ratio(0, 1)
+    one, two = best_in_turn([lambda: run(1), lambda: run(2)], ROUNDS)
+    return one / two
 
 
 def threads_fact() -> str:
@@ -188,8 +185,8 @@ def threads_fact() -> str:
 
 
 def speed_table(found: list[Speed]) -> str:
-    columns = ["potential", "n", "np.exp", "one thread", "all threads", "scalar kernel"]
-    columns += ["one thread / np.exp", "scalar / one thread", "one thread / all threads"]
+    columns = ["potential", "n", "exp", "one thread", "all threads", "scalar kernel"]
+    columns += ["one thread / exp", "scalar / one thread", "one thread / all threads"]
     return table(columns, [speed_row(s) for s in found])
 
 
@@ -318,7 +315,10 @@ class FunctionSpeed:
     form: str
     own: float
     fast: float
-    ratio: float
+
+    @property
+    def ratio(self) -> float:
+        return self.own / self.fast
 
 
 def function_speeds() -> Iterator[FunctionSpeed]:
@@ -331,16 +331,10 @@ def function_speeds() -> Iterator[FunctionSpeed]:
                 function, lambda c, f=formula, m=model: f.features(m, c), n_leaves=n
             )
             assert math.isclose(hct.infer(own).log_partition, expected, rel_tol=1e-12)
-            found = in_turn(
-                [
-                    lambda own=own: solve(own, threads=1),
-                    lambda model=model: solve(model, threads=1),
-                ],
-                ROUNDS,
-            )
-            speed, fast = (1e9 * found.best(i) / n_splits(n) for i in (0, 1))
+            times = best_in_turn([partial(solve, p, threads=1) for p in (own, model)], ROUNDS)
+            speed, fast = (1e9 * seconds / n_splits(n) for seconds in times)
             log(f"{formula.builtin} by {form}: {speed:.2f} ns, built-in {fast:.2f} ns")
-            yield FunctionSpeed(formula.builtin, form, speed, fast, found.ratio(0, 1))
+            yield FunctionSpeed(formula.builtin, form, speed, fast)
 
 
 def function_table(found: list[FunctionSpeed]) -> str:
@@ -415,19 +409,19 @@ def speed_targets(targets: Targets, found: list[Speed]) -> None:
     def ratio(name: str) -> float:
         return max(s.ratio for s in large(name))
 
-    targets.at_most("Ginkgo, n = 16-18, one thread, per pair / np.exp", 0.75, ratio("Ginkgo"))
+    targets.at_most("Ginkgo, n = 16-18, one thread, per pair / exp", 0.75, ratio("Ginkgo"))
     targets.at_most("the same, aim", 0.45, ratio("Ginkgo"))
     gain = min(s.gain for s in large("Ginkgo") if s.gain is not None)
     targets.at_least("Ginkgo, n = 16, scalar kernel / one thread", 8, gain)
     for name in HEIGHTS:
-        targets.at_most(f"{name}, n = 16-18, one thread, per pair / np.exp", 0.9, ratio(name))
+        targets.at_most(f"{name}, n = 16-18, one thread, per pair / exp", 0.9, ratio(name))
     for name in SEPARABLE:
-        targets.at_most(f"{name}, n = 16-18, one thread, per pair / np.exp", 0.35, ratio(name))
+        targets.at_most(f"{name}, n = 16-18, one thread, per pair / exp", 0.35, ratio(name))
         targets.at_most("the same, aim", 0.15, ratio(name))
     if default_threads() == 2:
         for s in found:
-            if s.n == 18:
-                targets.at_least(f"{s.name}, n = 18, one thread / two", 1.7, s.threads)
+            if s.n == THREADS_SIZE:
+                targets.at_least(f"{s.name}, n = {s.n}, one thread / two", 1.7, s.threads)
 
 
 def function_targets(targets: Targets, found: list[FunctionSpeed]) -> None:
@@ -480,9 +474,9 @@ def section(
         "\n### Targets\n",
         targets.table(),
         "### Nanoseconds per pair\n",
-        "A pair is a cluster and one split of it. np.exp: per element of an array of 1e5, in the "
-        "same run. The scalar kernel takes one split at a time, in logarithms. Times are those of "
-        "the best of several rounds, ratios the median over the rounds.\n",
+        "A pair is a cluster and one split of it. exp: per number, in the same run. The "
+        "scalar kernel takes one split at a time, in logarithms. All are the best of several "
+        "rounds.\n",
         speed_table(found),
         "### Seconds for one data set, all threads\n",
         seconds_table(found),
@@ -504,7 +498,6 @@ def main() -> None:
     if arguments.peak:
         print_peak(arguments.peak[0], int(arguments.peak[1]))
         return
-    fix_yardstick()
     text = measure(arguments.large)
     write_section("exact", text)
     print(text)
