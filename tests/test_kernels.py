@@ -24,13 +24,13 @@ LOWEST = simd._LOWEST  # exp2 is this power of two below it
 # ---- vectors ----------------------------------------------------------------------------------
 
 
-def on_vectors(function):
+def on_vectors(function, load=simd.load, lanes=simd.LANES):
     """A compiled function over arrays, four values at a time."""
-    load, store = simd.load, simd.store
+    store = simd.store
 
     @numba.njit
     def run(x, out):
-        for i in range(0, x.size, 4):
+        for i in range(0, x.size, lanes):
             store(out, i, function(load(x, i)))
 
     return run
@@ -38,14 +38,7 @@ def on_vectors(function):
 
 def on_wide_vectors(function):
     """The same eight values at a time."""
-    load, store = simd.load_wide, simd.store
-
-    @numba.njit
-    def run(x, out):
-        for i in range(0, x.size, 8):
-            store(out, i, function(load(x, i)))
-
-    return run
+    return on_vectors(function, simd.load_wide, simd.WIDE_LANES)
 
 
 def on_floats(function):
