@@ -25,6 +25,7 @@ from common import (
     exps,
     log,
     machine,
+    numpy_exps,
     run_python,
     table,
     write_section,
@@ -77,6 +78,7 @@ def rates() -> dict[int, float]:
 
 BESIDE = {
     "exp": "exp of as many numbers as there are pairs",
+    "np.exp": "np.exp of as many, as it is here",
     "ours": "side by side: from momenta to log Z, MAP value and tree",
     "whole": "`infer_many`: from an Awkward array to its table",
     "kernel": "a scalar kernel, nothing else",
@@ -120,6 +122,7 @@ def beside() -> Beside:
 
     runs: dict[str, tuple[Callable[[], object], float]] = {  # and of how many jets
         "exp": (exps(), EXPS / n_splits(BESIDE_SIZE)),
+        "np.exp": (numpy_exps(), EXPS / n_splits(BESIDE_SIZE)),
         "ours": (lambda: solve_jets(hct.Ginkgo, momenta, RATES), ONE_SIZE),
         "whole": (lambda: hct.infer_many(events, "ginkgo", scheduler="serial", **RATES), ONE_SIZE),
         "kernel": (scalar_run(hct.Ginkgo(some[0], **RATES)), 1),
@@ -141,6 +144,8 @@ def beside() -> Beside:
 def beside_targets(targets: Targets, found: Beside) -> None:
     name = f"{BESIDE_SIZE}-leaf jets, one core"
     targets.at_most(f"{name}: log Z and MAP / exp per pair", 0.75, found.ratio("ours", "exp"))
+    numpy = found.ratio("ours", "np.exp")
+    targets.at_most("the same / np.exp as it is here", 0.75, numpy)
     gain = found.ratio("loop", "ours")
     targets.at_least(f"{name}: scalar kernel in a loop / side by side", 10, gain)
     what = f"{name}: `infer_many` / fastjet from Python, jet by jet"
