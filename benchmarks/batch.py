@@ -45,7 +45,7 @@ ONE_SIZE = 5000  # jets of equal size
 MANY = 50_000  # jets of 5 to 10 leaves
 FILE = 5000
 WARM = 200
-ROUNDS = 8
+ROUNDS = 25
 
 
 @dataclass(frozen=True)

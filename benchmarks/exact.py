@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numba
@@ -130,18 +131,24 @@ def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
     return hct.infer(potential, threads=threads).map_tree
 
 
-def measure_speed(name: str, n: int) -> Speed:
-    potential = MODELS[name](n)
-    functions = [exps(), numpy_exps()]
-    functions += [lambda: solve(potential, threads=1), lambda: solve(potential)]
-    if n in (SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES):
-        functions.append(scalar_run(potential))
-        functions[-1]()
+def measure_speeds(n: int) -> list[Speed]:
+    """All models at one size, in rounds over all of them: a noisy minute is nobody's alone."""
+    runs: list[list[Callable[[], object]]] = []
+    for name, model in MODELS.items():
+        potential = model(n)
+        runs.append([partial(solve, potential, threads=1), partial(solve, potential)])
+        if n in (SCALAR_CROSS_SIZES if name in CROSS else SCALAR_SIZES):
+            runs[-1].append(scalar_run(potential))
+            runs[-1][-1]()
     rounds = {THREADS_SIZE: MANY_ROUNDS, LARGE_SIZE: 2}.get(n, ROUNDS)
-    times = best_in_turn(functions, rounds)
-    exp, numpy = (1e9 * seconds / EXPS for seconds in times[:2])
-    one, every, *scalar = (1e9 * seconds / n_splits(n) for seconds in times[2:])
-    return Speed(name, n, exp, numpy, one, every, scalar[0] if scalar else None)
+    times = iter(best_in_turn([exps(), numpy_exps(), *chain(*runs)], rounds))
+    exp, numpy = (1e9 * next(times) / EXPS for _ in range(2))
+    found = []
+    for name, its_runs in zip(MODELS, runs, strict=True):
+        one, every, *scalar = (1e9 * next(times) / n_splits(n) for _ in its_runs)
+        found.append(Speed(name, n, exp, numpy, one, every, scalar[0] if scalar else None))
+        log(f"{name}, n = {n}: {one:.2f} ns per pair, exp {exp:.2f} ns")
+    return found
 
 
 def scalar_run(potential: hct.Potential) -> Callable[[], object]:
@@ -158,13 +165,10 @@ def scalar_run(potential: hct.Potential) -> Callable[[], object]:
 
 
 def speeds(sizes: tuple[int, ...]) -> list[Speed]:
-    found = []
-    for name in MODELS:
-        solve(MODELS[name](SIZES[0]), threads=1)  # compiles, or loads what is compiled
-        for n in sizes:
-            found.append(measure_speed(name, n))
-            log(f"{name}, n = {n}: {found[-1].one:.2f} ns per pair, exp {found[-1].exp:.2f} ns")
-    return found
+    for model in MODELS.values():
+        solve(model(SIZES[0]), threads=1)  # compiles, or loads what is compiled
+    found = [speed for n in sizes for speed in measure_speeds(n)]
+    return sorted(found, key=lambda s: list(MODELS).index(s.name))
 
 
 @numba.njit(nogil=True, fastmath=True)

@@ -470,8 +470,8 @@ def test_size_of_chunks():
         particles = inputs.Particles(np.empty((0, 4)), np.full(rows, n), {})
         return inputs.JetArrays(hct.Ginkgo, {}, particles, None).chunk_size()
 
-    assert size(10, 8) == 256
-    assert size(50_000, 10) == 50_000 // 32
+    assert size(10, 8) == 512
+    assert size(50_000, 10) == 50_000 // 16
     assert size(10_000_000, 5) == 4000
     assert size(10, 20) == 1
 

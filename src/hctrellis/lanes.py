@@ -17,7 +17,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -120,13 +120,19 @@ def solve_jets(
     if m > 0 and n <= MOST_LEAVES:
         from hctrellis.kernels.products import minkowski_products
 
-        one = model(momenta[0], **parameters)
+        one = _with_parameters(model, tuple(parameters.items()))
         params = [np.tile(one.params(root), (m, 1)) for root in (False, True)]
         products = np.moveaxis(minkowski_products(np.ascontiguousarray(momenta.T)), -1, 0)
         stack = _Stack((one.code(),), left, [products], *params)
         left = _solve_together(columns, stack, entropy)
     _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
     return columns
+
+
+@lru_cache(maxsize=16)
+def _with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
+    """A model of one particle at rest: it knows its parameters, and costs more than many a jet."""
+    return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
 
 
 def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArray:

@@ -32,7 +32,7 @@ Answers: TypeAlias = Generator[tuple[int, Any], None, None]
 Engine: TypeAlias = Callable[[Solve, Numbered], Answers]
 
 SCHEDULERS = ("serial", "threads", "processes", "joblib")
-AHEAD = 3  # chunks per worker that are handed out
+AHEAD = 6  # chunks per worker that are handed out
 WAVE = 8  # the same for joblib, which is given so many at once
 ASK_EVERY = 16  # chunks for which the number of a cluster's workers is asked for again
 DASK_RETRIES = 3  # of a chunk that failed on its machine

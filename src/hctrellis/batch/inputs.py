@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 MODELS: dict[str, Model] = {"ginkgo": Ginkgo, "jetmass": JetMass}
 READ_ROWS = 20_000  # jets of a file that are in memory at a time, or a chunk if that is more
-CHUNKS = 32  # of an input, if their size is not given ...
+CHUNKS = 16  # of an input, if their size is not given ...
 MAX_CHUNK = 4000  # ... and not larger than so many data sets
 UNKNOWN_CHUNK = 1000  # the same, if the number of data sets is not known
 MIN_SECONDS = 0.5  # ... nor smaller than such a time, or than MIN_CHUNK data sets
-MIN_CHUNK = 256
+MIN_CHUNK = 512
 SECONDS_PER_SPLIT = 2e-9
 
 Trees: TypeAlias = Sequence[str | None] | None

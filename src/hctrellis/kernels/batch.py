@@ -369,6 +369,14 @@ def answer(at, entropy, lattice, entries, cells, nodes, params, root_params, wor
 
 
 @jit
+def room(size):
+    """Space for numbers, whose vectors do not lie across two lines of the cache."""
+    space = np.empty(size + LANES)
+    start = -(space.ctypes.data // space.itemsize) % LANES
+    return space[start : start + size]
+
+
+@jit
 def solve(given, by_size, sums, params, root_params, lattice, width, entropy, answers, children):
     """Solve m data sets of n leaves, eight at a time.
 
@@ -386,10 +394,10 @@ def solve(given, by_size, sums, params, root_params, lattice, width, entropy, an
     n = lattice[1].size - 2
     m = answers.shape[0]
     sizes = count_leaves(n)
-    table = np.empty(width << n)
-    node = np.empty(LANES << n)
-    room = LANES * max(BLOCK, 1 << n >> 1)
-    entries = (np.empty(room), np.empty(room), np.empty(room))
+    table = room(width << n)
+    node = room(LANES << n)
+    most = LANES * max(BLOCK, 1 << n >> 1)
+    entries = (room(most), room(most), room(most))
     cells, nodes = table.reshape(-1, width), node.reshape(-1, LANES)
     work = (sizes, np.empty((n + 1, 2), np.int64))
     for first in range(0, m, LANES):
