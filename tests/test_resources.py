@@ -325,7 +325,7 @@ def test_ctrl_c(name, ends):
     found = ends[name]
     assert found["end"] == "interrupted"
     assert found["seconds"] < SOON
-    assert found["threads"] == 0
+    assert found["threads"] <= 0  # one of before may have ended
 
 
 COMMANDS = """
@@ -405,7 +405,7 @@ def test_ctrl_c_of_commands(name, command_ends):
     assert all(text.startswith("[") for text in done)  # parts of `reproduce` that had ended
     assert line.startswith("hctrellis: interrupted")
     assert found["seconds"] < SOON
-    assert found["threads"] == 0
+    assert found["threads"] <= 0  # one of before may have ended
 
 
 @unix

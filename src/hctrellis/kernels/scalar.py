@@ -13,6 +13,8 @@ import numpy as np
 
 from hctrellis.logs import FORBIDDEN, LOG2E
 
+PRIME = 65521  # the largest below 2^16
+
 
 @jit
 def node_log_weight(parent, node):
@@ -77,11 +79,12 @@ def solve(features, node, params, root_params, distances, log_z, log_max):
 
 
 @jit
-def count_trees(start, stop, features, node, params, root_params, distances, count, modulo):
+def count_trees(start, stop, features, node, params, root_params, distances, counts):
     """Fill the number of trees of non-zero weight of the clusters from start to stop.
 
-    count : float64 (2^n), rounded; modulo : uint64 (2^n), exact modulo 2^64.
+    counts : float64 (2^n), rounded; uint64 (2^n), modulo 2^64; uint16 (2^n), modulo PRIME
     """
+    count, modulo, modulo_prime = counts
     root = count.size - 1
     for parent in range(start, stop):
         first = parent & -parent
@@ -89,12 +92,14 @@ def count_trees(start, stop, features, node, params, root_params, distances, cou
         if others == 0:
             count[parent] = 1.0
             modulo[parent] = 1
+            modulo_prime[parent] = 1
             continue
         if node_log_weight(parent, node) == -np.inf:
             continue
         prm = root_params if parent == root else params
         trees = 0.0
         remainder = np.uint64(0)
+        products = np.uint64(0)  # of numbers below 2^16: as many as there are splits fit
         sub = others
         while sub > 0:
             sub = (sub - 1) & others
@@ -106,5 +111,7 @@ def count_trees(start, stop, features, node, params, root_params, distances, cou
                     continue
             trees += count[left] * count[right]
             remainder += modulo[left] * modulo[right]
+            products += np.uint64(modulo_prime[left]) * np.uint64(modulo_prime[right])
         count[parent] = trees
         modulo[parent] = remainder
+        modulo_prime[parent] = products % np.uint64(PRIME)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -275,12 +275,12 @@ class CompiledSolution(FullSolution):
         codes = terms.codes if terms.forbids_splits else ()
         features = terms.features if codes else np.empty((0, size))
         params = (terms.params, terms.root_params) if codes else ((), ())
-        count, modulo = np.zeros(size), np.zeros(size, np.uint64)
+        counts = (np.zeros(size), np.zeros(size, np.uint64), np.zeros(size, np.uint16))
         kernel = replace(terms, codes=codes).kernel("weights", "scalar")
-        tables = (features, terms.node, *params, terms.distances, count, modulo)
         for start, stop in in_steps(1, size):
-            kernel.count_trees(start, stop, *tables)
-        return exact_count(float(count[-1]), int(modulo[-1]))
+            kernel.count_trees(start, stop, features, terms.node, *params, terms.distances, counts)
+        count, *remainders = (array[-1].item() for array in counts)
+        return exact_count(count, dict(zip((2**64, kernel.PRIME), remainders, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -321,10 +321,14 @@ def count_trees(weighed: Weighed, vertices: Vertices, log2_bound: float) -> int:
         for splits, log_weights in weighed():
             passes.count(*splits, log_weights, some, remainders)
         for prime, remainder in zip(some.tolist(), remainders[:, -1].tolist(), strict=True):
-            step = (remainder - count) * pow(modulus, -1, prime) % prime
-            count += modulus * step
-            modulus *= prime
+            count, modulus = _join(count, modulus, remainder, prime)
     return count
+
+
+def _join(count: int, modulus: int, remainder: int, other: int) -> tuple[int, int]:
+    """What is `count` modulo one number and `remainder` modulo another, and their product."""
+    step = (remainder - count) * pow(modulus, -1, other) % other
+    return count + modulus * step, modulus * other
 
 
 @cache
@@ -340,12 +344,15 @@ def _primes(count: int) -> list[int]:
     return found
 
 
-def exact_count(approximate: float, modulo: int) -> int:
-    """The whole number that is `modulo` modulo 2^64 and nearest to an approximate value.
+def exact_count(approximate: float, remainders: Mapping[int, int]) -> int:
+    """The whole number nearest to an approximate value with given remainders, by their moduli.
 
-    Right as long as the error of the approximation is below 2^63, so for counts up to about 2^110.
+    Right as long as the error of the approximation is below half the product of the moduli.
 
-    >>> exact_count(1e30, 12345) % 2**64
+    >>> exact_count(1e30, {2**64: 12345}) % 2**64
     12345
     """
-    return modulo + (round((int(approximate) - modulo) / 2**64) << 64)
+    count, modulus = 0, 1
+    for other, remainder in remainders.items():
+        count, modulus = _join(count, modulus, remainder, other)
+    return count + (int(approximate) - count + modulus // 2) // modulus * modulus
