@@ -7,7 +7,7 @@ from itertools import count, product
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hctrellis.kernels.branchless import branchless
@@ -380,6 +380,7 @@ blocks = st.recursive(
 
 @settings(deadline=None, max_examples=300)
 @given(blocks, expressions)
+@example(["if a < b:", "    b = a", "else:", "    b = a"], "b")  # the same on both sides
 def test_any_program(block, result):
     body = ["x, y = a, 1.0", *block, f"return {result}"]
     text = "\n".join(["def made(a, b):", *indented(body), ""])

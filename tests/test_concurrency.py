@@ -53,7 +53,7 @@ CALLS = [inferred, sampled, many, grown, searched]
 
 def test_threads_agree_with_one():
     """All calls at once, from eight threads that begin together."""
-    work = [(call, k) for k in range(6) for call in CALLS]
+    work = [(call, k) for k in range(4) for call in CALLS]
     serial = [call(k) for call, k in work]
     together = threading.Barrier(8, timeout=60)
 

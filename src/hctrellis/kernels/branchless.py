@@ -128,7 +128,9 @@ class _Rewriter:
         for name in dict.fromkeys([*then, *other]):
             if name not in then or name not in other:
                 names.pop(name, None)  # it has a value on one side only
-            elif then[name] != other[name]:
+            elif then[name] == other[name]:
+                names[name] = then[name]
+            else:
                 chosen = _choice(test, _read(then[name]), _read(other[name]))
                 names[name] = self.named(chosen).id
 
