@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import campaign
 
 SIZES = {4: 3, 6: 3, 8: 2, 10: 1}  # leaves: seeds
-LARGE = 14  # leaves of a few problems
+LARGE = 14  # leaves of a few problems, ...
+LARGE_DATA = ("uniform", "some forbidden", "sizes alone")  # ... those of these
 TARGET = 1e-10
 
 
@@ -61,7 +62,7 @@ def run(small: bool) -> dict[str, Worst]:
         print(f"{n} leaves done", file=sys.stderr, flush=True)
     if not small:
         for problem in campaign.problems(LARGE, 0):
-            if problem.beta in (1.0, 1e3) and problem.data in ("uniform", "some forbidden"):
+            if problem.beta in (1.0, 1e3) and problem.data in LARGE_DATA:
                 add(found[problem.model], problem)
                 print(f"{LARGE} leaves: {problem.model}", file=sys.stderr, flush=True)
     return found

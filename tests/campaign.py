@@ -95,6 +95,9 @@ def problems(n: int, seed: int) -> Iterator[Problem]:
                     hct.Linkage(points, method, beta),
                     naive.linkage(points.tolist(), method, beta),
                 )
+    for beta in (*BETAS, -1.5, -2 + 1e-9):
+        prior, psi = hct.BetaSplitting(n, beta), naive.beta_splitting(beta)
+        yield Problem("BetaSplitting", "sizes alone", beta, prior, psi)
     for data, momenta, t_cut in jets(n, rng):
         for lam in BETAS:
             yield Problem(

@@ -304,20 +304,22 @@ def linkage(points, method, beta=1.0):
 
 
 def beta_splitting(shape):
-    """The probability that a cluster is split into just these two."""
+    """The probability that a cluster is split into just these two, with fractions."""
 
-    def planar(m, i):
-        return (
-            math.gamma(shape + i + 1)
-            * math.gamma(shape + m - i + 1)
-            / (math.factorial(i) * math.factorial(m - i))
+    def factorials(i):
+        """Gamma(shape + i + 1) / Gamma(shape + 2) / i!"""
+        return math.prod((Fraction(shape) + k for k in range(2, i + 1)), start=Fraction(1)) / (
+            math.factorial(i)
         )
 
-    def psi(left, right):
-        m, i = len(left) + len(right), len(left)
-        norm = math.fsum(planar(m, j) for j in range(1, m))
-        left_has_i_leaves = planar(m, i) / norm
+    @cache
+    def log_probability(i, m):
+        norm = sum(factorials(j) * factorials(m - j) for j in range(1, m))
+        left_has_i_leaves = factorials(i) * factorials(m - i) / norm
         return math.log(2 * left_has_i_leaves / math.comb(m, i))
+
+    def psi(left, right):
+        return log_probability(len(left), len(left) + len(right))
 
     return psi
 

@@ -57,12 +57,15 @@ class BetaSplitting(Potential):
         self._child, self._parent = self._tables(n)
 
     def _tables(self, n: int) -> tuple[FloatArray, FloatArray]:
-        """The log weight of a child of each size, and of a parent of each size."""
+        """The log weight of a child of each size, and of a parent of each size.
+
+        That of a child of i leaves is log Gamma(beta + i + 1) less a constant and a multiple of i,
+        which change nothing but the digits that would be lost.
+        """
         from scipy.special import gammaln, logsumexp
 
         sizes = np.arange(n + 1)
-        child = gammaln(self.shape + sizes + 1)
-        child[0] = 0.0
+        child = np.cumsum(np.log1p(np.maximum(sizes - 2, 0) / (self.shape + 2)))
         parent = np.zeros(n + 1)
         for m in range(2, n + 1):
             i = sizes[1:m]
