@@ -25,6 +25,7 @@ import math
 import numpy as np
 from numba.extending import overload
 
+from hctrellis.kernels.common import room
 from hctrellis.kernels.simd import WIDE_LANES as LANES
 from hctrellis.kernels.simd import (
     choose,
@@ -366,14 +367,6 @@ def answer(at, entropy, lattice, entries, cells, nodes, params, root_params, wor
     log_weight = trace(left, tables, sizes, params, root_params, stack, children)
     missing = cells[root, cells.shape[1] - LANES + at] / LOG2E if entropy else np.nan
     return log_partition, log_weight, count, math.log(rest) + missing
-
-
-@jit
-def room(size):
-    """Space for numbers, whose vectors do not lie across two lines of the cache."""
-    space = np.empty(size + LANES)
-    start = -(space.ctypes.data // space.itemsize) % LANES
-    return space[start : start + size]
 
 
 @jit

@@ -5,11 +5,22 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.simd import LANES, load, store, transpose
 from hctrellis.logs import NEVER
 
+LINE = 8  # numbers in a line of the cache
 NEGLIGIBLE = 64.0  # log2 of the largest over the smallest sum that counts
+
+
+@jit
+def room(size):
+    """Space for numbers, whose vectors do not lie across two lines of the cache."""
+    space = np.empty(size + LINE)
+    start = -(space.ctypes.data // space.itemsize) % LINE
+    return space[start : start + size]
 
 
 @jit

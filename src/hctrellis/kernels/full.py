@@ -27,6 +27,7 @@ import math
 
 import numpy as np
 
+from hctrellis.kernels.common import room
 from hctrellis.kernels.simd import (
     LANES,
     exp2,
@@ -214,14 +215,14 @@ def solve_blocks(highs, low_bits, tables, cross_tables, params, root_params):
     quads = n_low * LANES
     work = make_work(n_features, low_bits)
     block = (
-        np.empty(n_features * quads),
-        np.empty(quads),
-        np.empty(quads),
-        np.empty((n_low + 64) * LANES),
-        np.empty((n_low + 64) * LANES),
-        np.empty((n_low + 64) * LANES),
+        room(n_features * quads),
+        room(quads),
+        room(quads),
+        room((n_low + 64) * LANES),
+        room((n_low + 64) * LANES),
+        room((n_low + 64) * LANES),
     )
-    partial = (np.empty(quads), np.empty(quads), np.empty(quads))
+    partial = (room(quads), room(quads), room(quads))
     group = np.empty(LANES, np.int64)
     for start in range(0, highs.size, LANES):
         for at in range(LANES):

@@ -20,7 +20,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import bit_count, load_tile, load_values, negligible_gap, next_tile
+from hctrellis.kernels.common import (
+    bit_count,
+    load_tile,
+    load_values,
+    negligible_gap,
+    next_tile,
+    room,
+)
 from hctrellis.kernels.simd import (
     LANES,
     choose,
@@ -229,7 +236,7 @@ def make_work(n_features, low_bits):
                 sizes[count] = size
                 count += 1
     starts[low_bits + 1] = count
-    left = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows))
-    right = (np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows))
+    left = (room(rows), room(rows), room(rows), room(rows))
+    right = (room(rows), room(rows), room(rows), room(rows))
     masks = (np.empty(TILE, np.int64), np.empty(TILE, np.int64))
-    return left, right, (np.empty(n_low * LANES), masks[0], masks[1], order, starts), sizes
+    return left, right, (room(n_low * LANES), masks[0], masks[1], order, starts), sizes

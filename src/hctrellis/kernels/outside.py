@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import bit_count, load_tile
+from hctrellis.kernels.common import bit_count, load_tile, room
 from hctrellis.kernels.simd import (
     LANES,
     choose,
@@ -380,34 +380,34 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
     rows = n_low * TILE
     work = (
         (
-            np.empty(n_features * rows),
-            np.empty(rows),
-            np.empty(rows),
-            np.empty(n_features * rows),
-            np.empty(rows),
-            np.empty(rows),
+            room(n_features * rows),
+            room(rows),
+            room(rows),
+            room(n_features * rows),
+            room(rows),
+            room(rows),
         ),
         (
-            np.empty(rows),
-            np.empty(rows),
-            np.empty(n_low * LANES),
-            np.empty(TILE),
+            room(rows),
+            room(rows),
+            room(n_low * LANES),
+            room(TILE),
             np.empty(n_low),
         ),
         (np.empty(TILE, np.int64), np.empty(TILE, np.int64)),
         (
-            np.empty(rows),
-            np.empty(TILE),
-            np.empty(rows),
-            np.empty(TILE),
-            np.empty(TILE),
+            room(rows),
+            room(TILE),
+            room(rows),
+            room(TILE),
+            room(TILE),
             np.empty(low_bits + 1),
         ),
         by_size(low_bits),
     )
     quads = n_low * LANES
-    block = (np.empty(n_features * quads), np.empty(quads), np.empty(quads))
-    sums = np.empty(quads)
+    block = (room(n_features * quads), room(quads), room(quads))
+    sums = room(quads)
     group = np.empty(LANES, np.int64)
     for start in range(0, highs.size, LANES):
         for at in range(LANES):

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import bit_count, load_tile, load_values, negligible_gap, next_tile
+from hctrellis.kernels.common import (
+    bit_count,
+    load_tile,
+    load_values,
+    negligible_gap,
+    next_tile,
+    room,
+)
 from hctrellis.kernels.simd import LANES, exp2, highest, load, maximum, splat, store, total
 from hctrellis.logs import FORBIDDEN, NEVER
 
@@ -141,19 +148,19 @@ def make_work(n_features, low_bits):
     n_low = 1 << low_bits
     rows = n_low * TILE
     sides = (
-        np.empty(n_features * rows),
-        np.empty(n_features * rows),
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(rows),
+        room(n_features * rows),
+        room(n_features * rows),
+        room(rows),
+        room(rows),
+        room(rows),
+        room(rows),
     )
     entries = (
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(n_low * LANES),
-        np.empty(n_low * LANES),
-        np.empty(TILE),
+        room(rows),
+        room(rows),
+        room(rows),
+        room(n_low * LANES),
+        room(n_low * LANES),
+        room(TILE),
     )
     return sides, entries, (np.empty(TILE, np.int64), np.empty(TILE, np.int64))

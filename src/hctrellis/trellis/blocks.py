@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hctrellis.tree import IntArray
 
 CHUNK_SPLITS = 6_000_000  # of one call of a kernel: the time until Ctrl-C is heard
-CHUNKS_PER_THREAD = 16  # of a level: so evenly is it shared
+CHUNKS_PER_THREAD = 16  # of a level: so evenly do threads share it,
+SHARED_SPLITS = 100_000  # unless such a chunk had fewer splits: a call takes some 50 us
 GROUP = 4  # blocks that the kernels complete at a time
 
 
@@ -72,7 +73,10 @@ class Blocks:
         others = self.n_high - level if downward else level  # leaves in or not in another cluster
         each = (3**self.low_bits * 2**others - 2 * 2**self.low_bits) // 2
         most = CHUNK_SPLITS // max(1, each)
-        size = max(1, min(most, len(highs) // (CHUNKS_PER_THREAD * threads)))
+        size = max(1, most)
+        if threads > 1:
+            even = len(highs) // (CHUNKS_PER_THREAD * threads)
+            size = max(1, min(most, max(even, SHARED_SPLITS // max(1, each))))
         if most >= GROUP and 2 * GROUP * threads <= len(highs):
             size = max(GROUP, size - size % GROUP)
         for i in range(0, len(highs), size):

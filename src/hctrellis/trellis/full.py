@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import BoolArray, ClusterList, Lattice, n_splits, n_trees
-from hctrellis.memory import TooLargeError, available_memory, show_bytes
+from hctrellis.memory import SMALL, TooLargeError, available_memory, show_bytes
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
 from hctrellis.progress import Progress
@@ -98,11 +98,13 @@ class FullTrellis:
             raise ValueError(
                 f"the potential has {potential.n_leaves} leaves, the trellis {self.n_leaves}"
             )
-        available = available_memory()
         everyone = ClusterList(np.ones((1, self.n_leaves), bool))
         rows = sum(len(part.describe(everyone).features) for part in potential.parts)
         more = max(0, rows - 2)
         needed = self.n_bytes + (more * BYTES_PER_FEATURE << self.n_leaves)
+        if needed <= SMALL:
+            return
+        available = available_memory()
         if self.n_leaves > MAX_LEAVES or needed > available:
             raise TooLargeError(
                 f"exact inference over {self.n_leaves} leaves needs about "
