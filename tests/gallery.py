@@ -346,7 +346,6 @@ def _sums():
     yield added("prior + correlation + average", prior, affinity, average)
     yield added("ginkgo + numpy", shower, function("", "numpy", n))
     yield added("ginkgo + numba", shower, function("", "numba, forbidding", n))
-    yield added("single + numba", single, function("", "numba, arithmetic", n))
 
 
 def _functions():

@@ -28,7 +28,7 @@ from hctrellis.search import beam_search, greedy
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import CompiledModel, PlainModel, room_for, search_model
 
-COMPILED = ("single, 6 leaves", "dasgupta, 6 leaves", "ginkgo, 6 leaves", "average + prior")
+COMPILED = ("single, 6 leaves", "dasgupta, 6 leaves", "ginkgo, 6 leaves", "average, 6 leaves")
 SMALL = [name for name, problem in PROBLEMS.items() if problem.n <= 6]
 POSSIBLE = [name for name in SMALL if "all forbidden" not in name]
 
