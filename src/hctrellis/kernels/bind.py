@@ -30,14 +30,14 @@ from numba.core import types as nt
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
-from hctrellis.kernels import simd
+from hctrellis.kernels import elementary, simd
 from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import jit_as
 
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
-_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", "hctrellis.kernels.simd")
+_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", simd.__name__, elementary.__name__)
 _loading = threading.RLock()
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...], bool], types.ModuleType] = {}
 
@@ -51,7 +51,7 @@ class SplitCode:
     pair : callable
         ``pair(left, right, parent, params, cross) -> (x, factor)``: the weight of a split is
         factor * e^x. The rows are tuples of features, each a float or a vector, so the text uses
-        arithmetic and the functions of `hctrellis.kernels.simd` only. For a user's function
+        arithmetic and the functions of `simd` and `elementary` only. For a user's function
         (``users=True``): ``pair(left, right, parent) -> log weight``, of floats.
     leaf : callable, optional
         The same where the left child is a single leaf, if that needs another formula.

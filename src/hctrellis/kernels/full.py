@@ -28,16 +28,8 @@ import math
 import numpy as np
 
 from hctrellis.kernels.common import room
-from hctrellis.kernels.simd import (
-    LANES,
-    exp2,
-    gather,
-    lane,
-    load,
-    maximum,
-    splat,
-    store,
-)
+from hctrellis.kernels.elementary import exp2
+from hctrellis.kernels.simd import LANES, gather, lane, load, maximum, splat, store
 from hctrellis.logs import FORBIDDEN, NEVER
 
 

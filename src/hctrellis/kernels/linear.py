@@ -28,10 +28,10 @@ from hctrellis.kernels.common import (
     next_tile,
     room,
 )
+from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import (
     LANES,
     choose,
-    exp2,
     highest,
     load,
     maximum,

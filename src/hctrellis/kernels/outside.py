@@ -19,10 +19,10 @@ from __future__ import annotations
 import numpy as np
 
 from hctrellis.kernels.common import bit_count, load_tile, room
+from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import (
     LANES,
     choose,
-    exp2,
     gather,
     highest,
     lane,

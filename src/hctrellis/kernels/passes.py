@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from hctrellis.kernels.compile import jit
-from hctrellis.kernels.simd import LANES, exp2, load, splat, store, total
+from hctrellis.kernels.elementary import exp2
+from hctrellis.kernels.simd import LANES, load, splat, store, total
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 LARGE = 1e100  # the square is still a number

@@ -1,17 +1,18 @@
-"""Four doubles at a time: a vector type for Numba and the elementary functions of the kernels.
+"""Four doubles at a time: a vector type for Numba.
 
 In compiled code `load`, `store`, `splat`, `pack`, `lane` and the arithmetic operators work on
 vectors of four doubles (LLVM's ``<4 x double>``, lowered to whatever the CPU has), and `maximum`,
-`minimum`, `sqrt`, `exp2` and `expm1` take vectors or floats. Outside compiled code the same names
-take NumPy arrays, so one source text of a split function serves the vector kernels, the scalar
-kernels and NumPy; with the JIT disabled a vector is simply an array of four.
+`minimum`, `choose` and `sqrt` take vectors or floats, as do the functions of `elementary`. Outside
+compiled code the same names take NumPy arrays, so one source text of a split function serves the
+vector kernels, the scalar kernels and NumPy; with the JIT disabled a vector is simply an array of
+four.
 
 `load_wide`, `splat_wide` and `pack_wide` make vectors of eight instead, on which all else works as
 well: where a CPU has four, it computes two in turn, and need not wait for either.
 
 For the sake of users' functions, comparisons of vectors give masks (of booleans), which combine
-with & and | and are what `hctrellis.where` chooses by; and max, min, abs, sqrt, exp, expm1, log,
-log1p and powers of Python and NumPy take vectors.
+with & and | and are what `hctrellis.where` chooses by; and max, min, abs, sqrt and powers of Python
+and NumPy take vectors.
 """
 
 from __future__ import annotations
@@ -32,70 +33,19 @@ from numba.extending import (
     lower_builtin,
     lower_cast,
     overload,
-    register_jitable,
     register_model,
     type_callable,
 )
 
 from hctrellis.branch import where
-from hctrellis.logs import LOG2E
 
 LANES = 4
 WIDE_LANES = 8
 
-_SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
-_LOWEST = -960.0  # below, 2^x is as good as 0; products with it stay clear of slow subnormals
-# (2^f - 1) / f for |f| <= 1/2 by Chebyshev interpolation, from the highest power of f down;
-# relative error below 6e-17
-_EXP2 = (
-    4.4549605981865186e-10,
-    7.072585949269223e-09,
-    1.0178062445845774e-07,
-    1.321544258792169e-06,
-    1.525273382983612e-05,
-    0.0001540353044173605,
-    0.0013333558146416936,
-    0.009618129107606888,
-    0.0555041086648216,
-    0.24022650695910097,
-    0.6931471805599453,
-)
-
-_LN2_HIGH = 0.6931471803691238  # its last 21 bits are 0: a product with an exponent is exact
-_LN2_LOW = 1.9082149292705877e-10
-# (e^r - 1 - r) / r^2 for |r| <= log(2) / 2, in powers of r; relative error of e^r - 1 below 5e-17
-_EXP = (
-    0.5000000000000001,
-    0.16666666666666669,
-    0.04166666666662413,
-    0.008333333333330062,
-    0.0013888888917213717,
-    0.00019841269863053618,
-    2.4801521295954376e-05,
-    2.7557268459997064e-06,
-    2.7620088445409746e-07,
-    2.510038549551032e-08,
-)
-# (log(m) / s - 2) / s^2 for s = (m - 1) / (m + 1) and m from sqrt(1/2) to sqrt(2), in powers of
-# s^2; relative error of log(m) below 5e-18
-_LOG = (
-    0.666666666666667,
-    0.39999999999899444,
-    0.2857142862600327,
-    0.22222211130259878,
-    0.18182889455674947,
-    0.15331710618210773,
-    0.14616585424888623,
-)
-_IN_EXP2 = (_LOWEST, _SHIFTER, *_EXP2)
-_LEAST_NORMAL = 2.0**-1022
-_ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
-_ONE = 1023 << 52  # the bits of 1
-_TWO_52 = 1075 << 52  # the bits of 2^52, whose last bit counts units
 _USUALLY = (1000, 1)  # odds that all four lanes go the way of the first branch
 
 
-class _Vector(types.Type):
+class Vector(types.Type):
     def __init__(self, lanes: int) -> None:
         super().__init__(name=f"Vector{lanes}")
         self.lanes = lanes
@@ -111,7 +61,7 @@ class _Mask(types.Type):
         self.lanes = lanes
 
 
-VECTOR, WIDE = _Vector(LANES), _Vector(WIDE_LANES)
+VECTOR, WIDE = Vector(LANES), Vector(WIDE_LANES)
 _MASKS = {VECTOR: _Mask(LANES), WIDE: _Mask(WIDE_LANES)}
 
 
@@ -119,7 +69,7 @@ def _doubles(lanes: int) -> Any:
     return ir.VectorType(ir.DoubleType(), lanes)
 
 
-@register_model(_Vector)
+@register_model(Vector)
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, _doubles(fe_type.lanes))
@@ -214,55 +164,18 @@ def sqrt(a):
     return np.sqrt(a)
 
 
-def exp2(x):
-    """2^x to about one unit in the last place; compiled: 2^-960 wherever x is below -960."""
-    return np.exp2(x)
-
-
-def expm1(x):
-    """e^x - 1 without cancellation."""
-    return np.expm1(x)
-
-
-def log(x):
-    """The natural logarithm of normal numbers above 0 (of others compiled vectors know none)."""
-    return np.log(x)
-
-
-def log2_above(x):
-    """A number above log2(x) by at most 0.09, for a normal x above 0."""
-    return np.log2(x) + 0.08
-
-
-def _fma(a, b, c):
+def fma(a, b, c):
     return a * b + c
 
 
-def _in_exp2(x):
-    """The constants of `exp2`, as numbers or vectors like x."""
-    return _IN_EXP2
-
-
-def _power_of_two(shifted):
-    """2^k, where shifted = k + _SHIFTER."""
-    return np.exp2(shifted - _SHIFTER)
-
-
-def _blend(mask, a, b):
+def blend(mask, a, b):
     return np.where(mask, a, b)
-
-
-def _mantissa_exponent(x):
-    """m and k with x = m 2^k and m from sqrt(1/2) to sqrt(2), for normal x."""
-    m, k = np.frexp(x)
-    low = m < math.sqrt(0.5)
-    return np.where(low, 2.0 * m, m), np.where(low, k - 1.0, k)
 
 
 # -- their compiled faces ----------------------------------------------------------------------
 
 
-def _compiled(function: Callable[..., Any], result: Any, *arguments: Any) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], result: Any, *arguments: Any) -> Callable[..., Any]:
     """Give a Python function a compiled face: `result` and `arguments` are Numba types."""
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -312,7 +225,7 @@ def _stored(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-@_compiled(store, types.none, types.Array, types.Integer, types.float64)
+@compiled(store, types.none, types.Array, types.Integer, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     array, index, value = args
     vector = _broadcast(builder, value, LANES)
@@ -342,15 +255,15 @@ for _vector, _load, _splat, _pack in (
     (VECTOR, load, splat, pack),
     (WIDE, load_wide, splat_wide, pack_wide),
 ):
-    _compiled(_load, _vector, types.Array, types.Integer)(_loaded)
-    _compiled(store, types.none, types.Array, types.Integer, _vector)(_stored)
-    _compiled(_splat, _vector, types.float64)(_splatted)
-    _compiled(_splat, _vector, _vector)(_itself)
-    _compiled(_pack, _vector, *[types.float64] * _vector.lanes)(_packed)
-    _compiled(lane, types.float64, _vector, types.Integer)(_lane)
+    compiled(_load, _vector, types.Array, types.Integer)(_loaded)
+    compiled(store, types.none, types.Array, types.Integer, _vector)(_stored)
+    compiled(_splat, _vector, types.float64)(_splatted)
+    compiled(_splat, _vector, _vector)(_itself)
+    compiled(_pack, _vector, *[types.float64] * _vector.lanes)(_packed)
+    compiled(lane, types.float64, _vector, types.Integer)(_lane)
 
 
-@_compiled(lane, types.float64, types.float64, types.Integer)
+@compiled(lane, types.float64, types.float64, types.Integer)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return args[0]
 
@@ -359,7 +272,7 @@ def _shuffle(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), LANES), order))
 
 
-@_compiled(transpose, types.UniTuple(VECTOR, LANES), *[VECTOR] * LANES)
+@compiled(transpose, types.UniTuple(VECTOR, LANES), *[VECTOR] * LANES)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     a, b, c, d = args
     low_ab, high_ab = _shuffle(builder, a, b, [0, 4, 2, 6]), _shuffle(builder, a, b, [1, 5, 3, 7])
@@ -374,20 +287,20 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _as_vector(context: Any, builder: Any, kind: Any, value: Any, lanes: int) -> Any:
-    if isinstance(kind, _Vector):
+    if isinstance(kind, Vector):
         return value
     return _broadcast(builder, context.cast(builder, value, kind, types.float64), lanes)
 
 
 def _as_vectors(context: Any, builder: Any, kinds: Any, args: Any, lanes: int = 0) -> list[Any]:
     """Vectors and numbers as vectors of equal lengths."""
-    lanes = lanes or next(kind.lanes for kind in kinds if isinstance(kind, _Vector))
+    lanes = lanes or next(kind.lanes for kind in kinds if isinstance(kind, Vector))
     pairs = zip(kinds, args, strict=True)
     return [_as_vector(context, builder, kind, value, lanes) for kind, value in pairs]
 
 
 def _has_vector(kinds: Any) -> bool:
-    return any(isinstance(kind, _Vector) for kind in kinds)
+    return any(isinstance(kind, Vector) for kind in kinds)
 
 
 def _cast(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
@@ -413,7 +326,7 @@ def _arithmetic(function: Callable[..., Any], instruction: str) -> None:
 
     for vector in (VECTOR, WIDE):
         for pair in _kinds(vector, 2):
-            _compiled(function, vector, *pair)(codegen)
+            compiled(function, vector, *pair)(codegen)
 
 
 for _operators, _instruction in (
@@ -431,7 +344,7 @@ def _negated(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 for _vector in (VECTOR, WIDE):
-    _compiled(operator.neg, _vector, _vector)(_negated)
+    compiled(operator.neg, _vector, _vector)(_negated)
 
 
 def _comparison(function: Callable[..., Any], sign: str) -> None:
@@ -444,7 +357,7 @@ def _comparison(function: Callable[..., Any], sign: str) -> None:
 
     for vector, mask in _MASKS.items():
         for pair in _kinds(vector, 2):
-            _compiled(function, mask, *pair)(codegen)
+            compiled(function, mask, *pair)(codegen)
 
 
 for _operator, _sign in (
@@ -472,7 +385,7 @@ def _logic(function: Callable[..., Any], instruction: str) -> None:
 
     for mask in _MASKS.values():
         for pair in ((mask, mask), (mask, types.Boolean), (types.Boolean, mask)):
-            _compiled(function, mask, *pair)(codegen)
+            compiled(function, mask, *pair)(codegen)
 
 
 for _operators, _instruction in (
@@ -519,13 +432,13 @@ def _chosen_float(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 _NUMBERS: tuple[Any, ...] = (types.Float, types.Integer)
 for _two in itertools.product(_NUMBERS, repeat=2):
-    _compiled(where, types.float64, types.Boolean, *_two)(_chosen_float)
+    compiled(where, types.float64, types.Boolean, *_two)(_chosen_float)
 for _vector, _mask in _MASKS.items():
     for _two in itertools.product((_vector, *_NUMBERS), repeat=2):
-        _compiled(_blend, _vector, _mask, *_two)(_blended)
-        _compiled(where, _vector, _mask, *_two)(_chosen)
+        compiled(blend, _vector, _mask, *_two)(_blended)
+        compiled(where, _vector, _mask, *_two)(_chosen)
     for _two in _kinds(_vector, 2):
-        _compiled(where, _vector, types.Boolean, *_two)(_blended)
+        compiled(where, _vector, types.Boolean, *_two)(_blended)
 
 
 def _choice(function: Callable[..., Any], comparison: str) -> None:
@@ -539,9 +452,9 @@ def _choice(function: Callable[..., Any], comparison: str) -> None:
 
     for v in (VECTOR, WIDE):
         for a, b in ((v, v), (v, types.Float), (types.Float, v)):
-            _compiled(function, v, a, b)(codegen)
+            compiled(function, v, a, b)(codegen)
     if function in (maximum, minimum):  # others know floats already
-        _compiled(function, types.float64, types.float64, types.float64)(codegen)
+        compiled(function, types.float64, types.float64, types.float64)(codegen)
 
 
 for _larger in (maximum, np.maximum, max):
@@ -557,11 +470,11 @@ def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, ir.Constant(a.type, None)), positive, other)
 
 
-_compiled(choose, types.float64, *[types.float64] * 3)(_choose)
+compiled(choose, types.float64, *[types.float64] * 3)(_choose)
 for _vector in (VECTOR, WIDE):
     for _kind in itertools.product((_vector, types.float64), repeat=3):
         if _vector in _kind:
-            _compiled(choose, _vector, *_kind)(_choose)
+            compiled(choose, _vector, *_kind)(_choose)
 
 
 def _llvm(name: str) -> Callable[..., Any]:
@@ -582,88 +495,14 @@ def _llvm(name: str) -> Callable[..., Any]:
 
 for _vector in (VECTOR, WIDE):
     for _root in (np.sqrt, math.sqrt):
-        _compiled(_root, _vector, _vector)(_llvm("llvm.sqrt"))
+        compiled(_root, _vector, _vector)(_llvm("llvm.sqrt"))
     for _absolute in (abs, np.abs, np.fabs, math.fabs):
-        _compiled(_absolute, _vector, _vector)(_llvm("llvm.fabs"))
+        compiled(_absolute, _vector, _vector)(_llvm("llvm.fabs"))
     for _operator, _types in itertools.product((operator.pow, operator.ipow), _kinds(_vector, 2)):
-        _compiled(_operator, _vector, *_types)(_llvm("llvm.pow"))  # a square becomes a product
+        compiled(_operator, _vector, *_types)(_llvm("llvm.pow"))  # a square becomes a product
 for _type in (VECTOR, WIDE, types.float64):
-    _compiled(sqrt, _type, _type)(_llvm("llvm.sqrt"))
-    _compiled(_fma, _type, _type, _type, _type)(_llvm("llvm.fmuladd"))
-
-
-def _integers(kind: Any, value: int) -> Any:
-    """An integer for each of the doubles of an LLVM type."""
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(ir.VectorType(ir.IntType(64), kind.count), [value] * kind.count)
-    return ir.Constant(ir.IntType(64), value)
-
-
-def _shift_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    kind = args[0].type
-    shift, one = _integers(kind, 52), _integers(kind, _ONE)
-    shifted = builder.shl(builder.bitcast(args[0], one.type), shift)
-    return builder.bitcast(builder.add(shifted, one), kind)
-
-
-for _type in (VECTOR, WIDE, types.float64):
-    _compiled(_power_of_two, _type, _type)(_shift_exponent)
-
-
-@_compiled(log2_above, types.float64, types.float64)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The bits of a double, read as an integer, grow almost like its logarithm."""
-    kind = ir.DoubleType()
-    bits = builder.sitofp(builder.bitcast(args[0], ir.IntType(64)), kind)
-    return builder.fadd(builder.fmul(bits, kind(2.0**-52)), kind(0.0861 - 1023.0))
-
-
-def _mantissa_and_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    kind = args[0].type
-    above = builder.sub(
-        builder.bitcast(args[0], _integers(kind, 0).type), _integers(kind, _ROOT_HALF - _ONE)
-    )
-    fraction = builder.and_(above, _integers(kind, (1 << 52) - 1))
-    mantissa = builder.bitcast(builder.add(fraction, _integers(kind, _ROOT_HALF)), kind)
-    counted = builder.or_(builder.lshr(above, _integers(kind, 52)), _integers(kind, _TWO_52))
-    bias = ir.Constant(kind, [2.0**52 + 1023.0] * kind.count)
-    exponent = builder.fsub(builder.bitcast(counted, kind), bias, flags=("contract",))
-    return context.make_tuple(builder, signature.return_type, [mantissa, exponent])
-
-
-for _vector in (VECTOR, WIDE):
-    _pair = types.UniTuple(_vector, 2)
-    _compiled(_mantissa_exponent, _pair, _vector)(_mantissa_and_exponent)
-
-
-@_compiled(_in_exp2, types.UniTuple(types.float64, len(_IN_EXP2)), types.float64)
-def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    values = [ir.Constant(ir.DoubleType(), number) for number in _IN_EXP2]
-    return context.make_tuple(builder, signature.return_type, values)
-
-
-def _vectors_in_exp2(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Vectors that are read from memory where they are used.
-
-    LLVM would read them before a loop and keep them in registers, of which there are too few; so it
-    is not shown that the address is constant. (Elsewhere this is no gain.)
-    """
-    kind = args[0].type
-    rows = [ir.Constant(kind, [number] * kind.count) for number in _IN_EXP2]
-    table = ir.Constant(ir.ArrayType(kind, len(rows)), rows)
-    place = cgutils.global_constant(builder, "hctrellis_in_exp2", table)
-    place.align = 64
-    hidden = ir.FunctionType(place.type, [place.type])
-    address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
-    index = ir.IntType(32)
-    values = [
-        builder.load(builder.gep(address, [index(0), index(i)]), align=32) for i in range(len(rows))
-    ]
-    return context.make_tuple(builder, signature.return_type, values)
-
-
-for _vector in (VECTOR, WIDE):
-    _compiled(_in_exp2, types.UniTuple(_vector, len(_IN_EXP2)), _vector)(_vectors_in_exp2)
+    compiled(sqrt, _type, _type)(_llvm("llvm.sqrt"))
+    compiled(fma, _type, _type, _type, _type)(_llvm("llvm.fmuladd"))
 
 
 @overload(gather)
@@ -686,116 +525,3 @@ def _highest(vector):
 @overload(total)
 def _total(vector):
     return lambda vector: (lane(vector, 0) + lane(vector, 1)) + (lane(vector, 2) + lane(vector, 3))
-
-
-@register_jitable
-def _parts(x, constants):
-    """2^x as (s, p) with 2^x = s + s p, s a power of two and p = 2^f - 1 for |f| <= 1/2."""
-    lowest, shifter, c = constants[0], constants[1], constants[2:]
-    x = maximum(lowest, x)  # in this order a NaN stays one
-    shifted = x + shifter
-    f = x - (shifted - shifter)
-    f2 = f * f
-    f4 = f2 * f2
-    low = _fma(_fma(f, c[7], c[8]), f2, _fma(f, c[9], c[10]))
-    middle = _fma(_fma(f, c[3], c[4]), f2, _fma(f, c[5], c[6]))
-    high = _fma(f2, c[0], _fma(f, c[1], c[2]))
-    q = _fma(_fma(high, f4, middle), f4, low)
-    return _power_of_two(shifted), q * f
-
-
-@overload(exp2)
-def _exp2(x):
-    def compiled(x):
-        scale, p = _parts(x, _in_exp2(x))
-        return _fma(scale, p, scale)
-
-    return compiled
-
-
-@overload(expm1)
-def _expm1(x):
-    def compiled(x):
-        scale, p = _parts(x * LOG2E, _in_exp2(x))
-        return _fma(scale, p, scale - 1.0)
-
-    return compiled
-
-
-# -- functions of Python and NumPy on vectors, without branches, for users' functions -------------
-
-
-@register_jitable
-def _exp_parts(x):
-    """e^x as (1 + p) 2^k with |p| < 1/2: p, and k shifted."""
-    shifted = x * LOG2E + _SHIFTER
-    k = shifted - _SHIFTER
-    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    r2 = r * r
-    r4 = r2 * r2
-    c = _EXP
-    low = (c[0] + c[1] * r) + (c[2] + c[3] * r) * r2
-    high = (c[4] + c[5] * r) + (c[6] + c[7] * r) * r2 + (c[8] + c[9] * r) * r4
-    return (low + high * r4) * r2 + r, shifted
-
-
-def _vector_exp(x):
-    p, shifted = _exp_parts(minimum(710.0, maximum(-746.0, x)))  # in this order a NaN stays one
-    half = (shifted - _SHIFTER) * 0.5 + _SHIFTER  # 2^k itself may be too small or too large
-    scale = _power_of_two(half)
-    return (scale * p + scale) * _power_of_two((shifted - half) + _SHIFTER)
-
-
-def _vector_expm1(x):
-    p, shifted = _exp_parts(minimum(710.0, maximum(-50.0, x)))
-    scale = _power_of_two(shifted - 1.0)  # 2^k itself may be too large
-    half = scale * p + (scale - 0.5)
-    return _blend(abs(x) < _LEAST_NORMAL, x, half + half)
-
-
-@overload(log)
-def _log(x):
-    if isinstance(x, _Vector):
-        return lambda x: _log_of_parts(*_mantissa_exponent(x))
-    return lambda x: math.log(x)
-
-
-@register_jitable
-def _vector_log(x):
-    tiny = x < _LEAST_NORMAL
-    m, k = _mantissa_exponent(_blend(tiny, x * 2.0**54, x))
-    log = _log_of_parts(m, k + _blend(tiny, -54.0, 0.0))
-    log = _blend(x < math.inf, log, x)
-    return _blend(x > 0.0, log, _blend(x == 0.0, -math.inf, math.nan))
-
-
-@register_jitable
-def _log_of_parts(m, k):
-    """log(m 2^k) for m from sqrt(1/2) to sqrt(2)."""
-    f = m - 1.0
-    s = f / (f + 2.0)
-    s2 = s * s
-    s4 = s2 * s2
-    c = _LOG
-    low = (c[0] + c[1] * s2) + (c[2] + c[3] * s2) * s4
-    high = (c[4] + c[5] * s2) + c[6] * s4
-    rest = f - (low + high * (s4 * s4)) * s2  # log(m) = f - s rest
-    return k * _LN2_HIGH + (f + (k * _LN2_LOW - s * rest))
-
-
-def _vector_log1p(x):
-    u = x + 1.0
-    lost = (x - (u - 1.0)) / u  # by rounding u, to first order
-    return _vector_log(u) + _blend((u > 0.0) & (u < math.inf), lost, 0.0)
-
-
-def _extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
-    """Let a function of Python or NumPy take vectors."""
-    overload(function)(lambda x: on_vectors if isinstance(x, _Vector) else None)
-
-
-for _module in (math, np):
-    _extend(_module.exp, _vector_exp)
-    _extend(_module.expm1, _vector_expm1)
-    _extend(_module.log, _vector_log)
-    _extend(_module.log1p, _vector_log1p)

@@ -9,7 +9,8 @@ import numpy as np
 from numba.extending import register_jitable
 
 from hctrellis.kernels.bind import SplitCode
-from hctrellis.kernels.simd import choose, expm1, log, maximum, minimum, sqrt
+from hctrellis.kernels.elementary import expm1, log
+from hctrellis.kernels.simd import choose, maximum, minimum, sqrt
 
 _TINY = 1e-75  # keeps a square from vanishing
 _NEVER = -np.inf

@@ -16,7 +16,8 @@ from hctrellis.kernels.common import (
     next_tile,
     room,
 )
-from hctrellis.kernels.simd import LANES, exp2, highest, load, maximum, splat, store, total
+from hctrellis.kernels.elementary import exp2
+from hctrellis.kernels.simd import LANES, highest, load, maximum, splat, store, total
 from hctrellis.logs import FORBIDDEN, NEVER
 
 TILE = 16  # splits side by side

@@ -20,7 +20,8 @@ import math
 
 import numpy as np
 
-from hctrellis.kernels.simd import LANES, exp2, load, log2_above, maximum, pack
+from hctrellis.kernels.elementary import exp2, log2_above
+from hctrellis.kernels.simd import LANES, load, maximum, pack
 from hctrellis.logs import LOG2E, NEVER, TIE
 
 

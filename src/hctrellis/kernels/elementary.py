@@ -1,0 +1,297 @@
+"""Elementary functions of vectors: `exp2`, `expm1`, `log`, and those that users' functions call.
+
+In compiled code they take vectors or floats, without branches; outside of it, NumPy arrays (see
+`simd`). exp, expm1, log and log1p of Python and NumPy take vectors as well, for the sake of users'
+functions: those are right for all numbers, the ones of the kernels where the kernels need it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import overload, register_jitable
+
+from hctrellis.kernels.simd import VECTOR, WIDE, Vector, blend, compiled, fma, maximum, minimum
+from hctrellis.logs import LOG2E
+
+_SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
+_LOWEST = -960.0  # below, 2^x is as good as 0; products with it stay clear of slow subnormals
+# (2^f - 1) / f for |f| <= 1/2 by Chebyshev interpolation, from the highest power of f down;
+# relative error below 6e-17
+_EXP2 = (
+    4.4549605981865186e-10,
+    7.072585949269223e-09,
+    1.0178062445845774e-07,
+    1.321544258792169e-06,
+    1.525273382983612e-05,
+    0.0001540353044173605,
+    0.0013333558146416936,
+    0.009618129107606888,
+    0.0555041086648216,
+    0.24022650695910097,
+    0.6931471805599453,
+)
+
+_LN2_HIGH = 0.6931471803691238  # its last 21 bits are 0: a product with an exponent is exact
+_LN2_LOW = 1.9082149292705877e-10
+# (e^r - 1 - r) / r^2 for |r| <= log(2) / 2, in powers of r; relative error of e^r - 1 below 5e-17
+_EXP = (
+    0.5000000000000001,
+    0.16666666666666669,
+    0.04166666666662413,
+    0.008333333333330062,
+    0.0013888888917213717,
+    0.00019841269863053618,
+    2.4801521295954376e-05,
+    2.7557268459997064e-06,
+    2.7620088445409746e-07,
+    2.510038549551032e-08,
+)
+# (log(m) / s - 2) / s^2 for s = (m - 1) / (m + 1) and m from sqrt(1/2) to sqrt(2), in powers of
+# s^2; relative error of log(m) below 5e-18
+_LOG = (
+    0.666666666666667,
+    0.39999999999899444,
+    0.2857142862600327,
+    0.22222211130259878,
+    0.18182889455674947,
+    0.15331710618210773,
+    0.14616585424888623,
+)
+_IN_EXP2 = (_LOWEST, _SHIFTER, *_EXP2)
+_LEAST_NORMAL = 2.0**-1022
+_ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+_ONE = 1023 << 52  # the bits of 1
+_TWO_52 = 1075 << 52  # the bits of 2^52, whose last bit counts units
+
+
+def exp2(x):
+    """2^x to about one unit in the last place; compiled: 2^-960 wherever x is below -960."""
+    return np.exp2(x)
+
+
+def expm1(x):
+    """e^x - 1 without cancellation."""
+    return np.expm1(x)
+
+
+def log(x):
+    """The natural logarithm of normal numbers above 0 (of others compiled vectors know none)."""
+    return np.log(x)
+
+
+def log2_above(x):
+    """A number above log2(x) by at most 0.09, for a normal x above 0."""
+    return np.log2(x) + 0.08
+
+
+def _in_exp2(x):
+    """The constants of `exp2`, as numbers or vectors like x."""
+    return _IN_EXP2
+
+
+def _power_of_two(shifted):
+    """2^k, where shifted = k + _SHIFTER."""
+    return np.exp2(shifted - _SHIFTER)
+
+
+def _mantissa_exponent(x):
+    """m and k with x = m 2^k and m from sqrt(1/2) to sqrt(2), for normal x."""
+    m, k = np.frexp(x)
+    low = m < math.sqrt(0.5)
+    return np.where(low, 2.0 * m, m), np.where(low, k - 1.0, k)
+
+
+# -- their compiled faces ----------------------------------------------------------------------
+
+
+def _integers(kind: Any, value: int) -> Any:
+    """An integer for each of the doubles of an LLVM type."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(ir.VectorType(ir.IntType(64), kind.count), [value] * kind.count)
+    return ir.Constant(ir.IntType(64), value)
+
+
+def _shift_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind = args[0].type
+    shift, one = _integers(kind, 52), _integers(kind, _ONE)
+    shifted = builder.shl(builder.bitcast(args[0], one.type), shift)
+    return builder.bitcast(builder.add(shifted, one), kind)
+
+
+for _type in (VECTOR, WIDE, types.float64):
+    compiled(_power_of_two, _type, _type)(_shift_exponent)
+
+
+@compiled(log2_above, types.float64, types.float64)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The bits of a double, read as an integer, grow almost like its logarithm."""
+    kind = ir.DoubleType()
+    bits = builder.sitofp(builder.bitcast(args[0], ir.IntType(64)), kind)
+    return builder.fadd(builder.fmul(bits, kind(2.0**-52)), kind(0.0861 - 1023.0))
+
+
+def _mantissa_and_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind = args[0].type
+    above = builder.sub(
+        builder.bitcast(args[0], _integers(kind, 0).type), _integers(kind, _ROOT_HALF - _ONE)
+    )
+    fraction = builder.and_(above, _integers(kind, (1 << 52) - 1))
+    mantissa = builder.bitcast(builder.add(fraction, _integers(kind, _ROOT_HALF)), kind)
+    counted = builder.or_(builder.lshr(above, _integers(kind, 52)), _integers(kind, _TWO_52))
+    bias = ir.Constant(kind, [2.0**52 + 1023.0] * kind.count)
+    exponent = builder.fsub(builder.bitcast(counted, kind), bias, flags=("contract",))
+    return context.make_tuple(builder, signature.return_type, [mantissa, exponent])
+
+
+for _vector in (VECTOR, WIDE):
+    _pair = types.UniTuple(_vector, 2)
+    compiled(_mantissa_exponent, _pair, _vector)(_mantissa_and_exponent)
+
+
+@compiled(_in_exp2, types.UniTuple(types.float64, len(_IN_EXP2)), types.float64)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    values = [ir.Constant(ir.DoubleType(), number) for number in _IN_EXP2]
+    return context.make_tuple(builder, signature.return_type, values)
+
+
+def _vectors_in_exp2(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Vectors that are read from memory where they are used.
+
+    LLVM would read them before a loop and keep them in registers, of which there are too few; so it
+    is not shown that the address is constant. (Elsewhere this is no gain.)
+    """
+    kind = args[0].type
+    rows = [ir.Constant(kind, [number] * kind.count) for number in _IN_EXP2]
+    table = ir.Constant(ir.ArrayType(kind, len(rows)), rows)
+    place = cgutils.global_constant(builder, "hctrellis_in_exp2", table)
+    place.align = 64
+    hidden = ir.FunctionType(place.type, [place.type])
+    address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
+    index = ir.IntType(32)
+    values = [
+        builder.load(builder.gep(address, [index(0), index(i)]), align=32) for i in range(len(rows))
+    ]
+    return context.make_tuple(builder, signature.return_type, values)
+
+
+for _vector in (VECTOR, WIDE):
+    compiled(_in_exp2, types.UniTuple(_vector, len(_IN_EXP2)), _vector)(_vectors_in_exp2)
+
+
+@register_jitable
+def _parts(x, constants):
+    """2^x as (s, p) with 2^x = s + s p, s a power of two and p = 2^f - 1 for |f| <= 1/2."""
+    lowest, shifter, c = constants[0], constants[1], constants[2:]
+    x = maximum(lowest, x)  # in this order a NaN stays one
+    shifted = x + shifter
+    f = x - (shifted - shifter)
+    f2 = f * f
+    f4 = f2 * f2
+    low = fma(fma(f, c[7], c[8]), f2, fma(f, c[9], c[10]))
+    middle = fma(fma(f, c[3], c[4]), f2, fma(f, c[5], c[6]))
+    high = fma(f2, c[0], fma(f, c[1], c[2]))
+    q = fma(fma(high, f4, middle), f4, low)
+    return _power_of_two(shifted), q * f
+
+
+@overload(exp2)
+def _exp2(x):
+    def of_any(x):
+        scale, p = _parts(x, _in_exp2(x))
+        return fma(scale, p, scale)
+
+    return of_any
+
+
+@overload(expm1)
+def _expm1(x):
+    def of_any(x):
+        scale, p = _parts(x * LOG2E, _in_exp2(x))
+        return fma(scale, p, scale - 1.0)
+
+    return of_any
+
+
+# -- functions of Python and NumPy on vectors, without branches, for users' functions -------------
+
+
+@register_jitable
+def _exp_parts(x):
+    """e^x as (1 + p) 2^k with |p| < 1/2: p, and k shifted."""
+    shifted = x * LOG2E + _SHIFTER
+    k = shifted - _SHIFTER
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    r2 = r * r
+    r4 = r2 * r2
+    c = _EXP
+    low = (c[0] + c[1] * r) + (c[2] + c[3] * r) * r2
+    high = (c[4] + c[5] * r) + (c[6] + c[7] * r) * r2 + (c[8] + c[9] * r) * r4
+    return (low + high * r4) * r2 + r, shifted
+
+
+def _vector_exp(x):
+    p, shifted = _exp_parts(minimum(710.0, maximum(-746.0, x)))  # in this order a NaN stays one
+    half = (shifted - _SHIFTER) * 0.5 + _SHIFTER  # 2^k itself may be too small or too large
+    scale = _power_of_two(half)
+    return (scale * p + scale) * _power_of_two((shifted - half) + _SHIFTER)
+
+
+def _vector_expm1(x):
+    p, shifted = _exp_parts(minimum(710.0, maximum(-50.0, x)))
+    scale = _power_of_two(shifted - 1.0)  # 2^k itself may be too large
+    half = scale * p + (scale - 0.5)
+    return blend(abs(x) < _LEAST_NORMAL, x, half + half)
+
+
+@overload(log)
+def _log(x):
+    if isinstance(x, Vector):
+        return lambda x: _log_of_parts(*_mantissa_exponent(x))
+    return lambda x: math.log(x)
+
+
+@register_jitable
+def _vector_log(x):
+    tiny = x < _LEAST_NORMAL
+    m, k = _mantissa_exponent(blend(tiny, x * 2.0**54, x))
+    log = _log_of_parts(m, k + blend(tiny, -54.0, 0.0))
+    log = blend(x < math.inf, log, x)
+    return blend(x > 0.0, log, blend(x == 0.0, -math.inf, math.nan))
+
+
+@register_jitable
+def _log_of_parts(m, k):
+    """log(m 2^k) for m from sqrt(1/2) to sqrt(2)."""
+    f = m - 1.0
+    s = f / (f + 2.0)
+    s2 = s * s
+    s4 = s2 * s2
+    c = _LOG
+    low = (c[0] + c[1] * s2) + (c[2] + c[3] * s2) * s4
+    high = (c[4] + c[5] * s2) + c[6] * s4
+    rest = f - (low + high * (s4 * s4)) * s2  # log(m) = f - s rest
+    return k * _LN2_HIGH + (f + (k * _LN2_LOW - s * rest))
+
+
+def _vector_log1p(x):
+    u = x + 1.0
+    lost = (x - (u - 1.0)) / u  # by rounding u, to first order
+    return _vector_log(u) + blend((u > 0.0) & (u < math.inf), lost, 0.0)
+
+
+def _extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
+    """Let a function of Python or NumPy take vectors."""
+    overload(function)(lambda x: on_vectors if isinstance(x, Vector) else None)
+
+
+for _module in (math, np):
+    _extend(_module.exp, _vector_exp)
+    _extend(_module.expm1, _vector_expm1)
+    _extend(_module.log, _vector_log)
+    _extend(_module.log1p, _vector_log1p)
