@@ -89,6 +89,25 @@ def bit_count(mask):
 
 
 @jit
+def by_size(low_bits):
+    """The low parts in order of their number of leaves, that number, and where each begins."""
+    n_low = 1 << low_bits
+    counts = np.zeros(n_low, np.int64)
+    starts = np.zeros(low_bits + 2, np.int64)
+    for low in range(n_low):
+        counts[low] = counts[low >> 1] + (low & 1)
+        starts[counts[low] + 1] += 1
+    for size in range(low_bits + 1):
+        starts[size + 1] += starts[size]
+    order = np.empty(n_low, np.int64)
+    filled = starts.copy()
+    for low in range(n_low):
+        order[filled[counts[low]]] = low
+        filled[counts[low]] += 1
+    return order, counts, starts
+
+
+@jit
 def negligible_gap(n_leaves):
     """How far (log2) below the largest weight of a tree others may be left out of a sum.
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from hctrellis.kernels.common import (
     bit_count,
+    by_size,
     load_tile,
     load_values,
     negligible_gap,
@@ -224,18 +225,8 @@ def make_work(n_features, low_bits):
     """The buffers that `sum_tiles` needs, and the low parts in order of size."""
     n_low = 1 << low_bits
     rows = n_low * TILE
-    order = np.empty(n_low, np.int64)
-    sizes = np.empty(n_low)
-    starts = np.empty(low_bits + 2, np.int64)
-    count = 0
-    for size in range(low_bits + 1):
-        starts[size] = count
-        for low in range(n_low):
-            if bit_count(low) == size:
-                order[count] = low
-                sizes[count] = size
-                count += 1
-    starts[low_bits + 1] = count
+    order, counts, starts = by_size(low_bits)
+    sizes = counts[order].astype(np.float64)
     left = (room(rows), room(rows), room(rows), room(rows))
     right = (room(rows), room(rows), room(rows), room(rows))
     masks = (np.empty(TILE, np.int64), np.empty(TILE, np.int64))

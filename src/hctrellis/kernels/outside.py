@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.common import bit_count, load_tile, room
+from hctrellis.kernels.common import bit_count, by_size, load_tile, room
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import (
     LANES,
@@ -144,7 +144,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
     log_weights, scales, sum_v, high_cross, largest = work[1]
     others, parents = work[2]
     other_u, other_tops, parent_u, parent_tops, leaves, powers = work[3]
-    order, counts = work[4]
+    order, counts, _starts = work[4]
     high_size = bit_count(high)
     n_low = 1 << low_bits
     stride = TILE << low_bits
@@ -355,21 +355,6 @@ def leaves_around(highs, low_bits, tables, distances, params, source, low, own, 
         w = weigh(x, own_best + lacks(best, node, parents, low))
         acc = acc + exp2(w) * factor * gather(source, parents, low)
     return acc
-
-
-@jit
-def by_size(low_bits):
-    """The low parts in order of their number of leaves, and that number for every low part."""
-    order = np.empty(1 << low_bits, np.int64)
-    counts = np.empty(1 << low_bits, np.int64)
-    k = 0
-    for size in range(low_bits + 1):
-        for low in range(1 << low_bits):
-            if bit_count(low) == size:
-                order[k] = low
-                counts[low] = size
-                k += 1
-    return order, counts
 
 
 @jit
