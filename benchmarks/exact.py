@@ -49,7 +49,7 @@ MEMORY_SIZE, MEMORY_WARM_SIZE = 20, 12
 HUGE_SIZE = 22
 JET = {"lam": 1.5, "t_cut": 1.0}
 ROUNDS = 9  # of what is compared ...
-THREADS_SIZE, MANY_ROUNDS = 18, 25  # ... and where one thread is compared with two
+THREADS_SIZE, MANY_ROUNDS = 18, 25  # ... and where noise would decide: threads, functions
 START_REPEATS = 5
 SHORT, REPEATED = 2000, 2_000_000  # numbers that fit in the nearest cache, read so often
 
@@ -345,7 +345,8 @@ def function_speeds() -> Iterator[FunctionSpeed]:
                 function, lambda c, f=formula, m=model: f.features(m, c), n_leaves=n
             )
             assert math.isclose(hct.infer(own).log_partition, expected, rel_tol=1e-12)
-            times = best_in_turn([partial(solve, p, threads=1) for p in (own, model)], ROUNDS)
+            runs = [partial(solve, p, threads=1) for p in (own, model)]
+            times = best_in_turn(runs, MANY_ROUNDS)
             speed, fast = (1e9 * seconds / n_splits(n) for seconds in times)
             log(f"{formula.builtin} by {form}: {speed:.2f} ns, built-in {fast:.2f} ns")
             yield FunctionSpeed(formula.builtin, form, speed, fast)
