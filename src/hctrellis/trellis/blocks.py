@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CHUNK_SPLITS = 6_000_000  # of one call of a kernel: the time until Ctrl-C is heard
 CHUNKS_PER_THREAD = 16  # of a level: so evenly do threads share it,
-SHARED_SPLITS = 100_000  # unless such a chunk had fewer splits: a call takes some 50 us
+SHARED_SPLITS = 100_000  # unless such a chunk had fewer splits than this
 GROUP = 4  # blocks that the kernels complete at a time
 
 
