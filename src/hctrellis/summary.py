@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -48,12 +48,15 @@ class RankedTrees(TreeList):
         return f"RankedTrees({len(self)} trees, {mass:.4g} of the probability{cut})"
 
 
+_Splits = list[tuple[int, int]]
+"""A tree: its clusters with one child of each, from the root down, this child's subtree first."""
+
+
 class _Ranked(NamedTuple):
-    """A tree as its splits from the root down, and how far its log weight is below the best."""
+    """A tree, and how far its log weight is below the best."""
 
     loss: float
-    splits: list[tuple[int, int]]
-    """Clusters and one child of each."""
+    splits: _Splits
 
 
 def rank(
@@ -67,7 +70,7 @@ def rank(
     best is the log weight of the best tree.
     """
     n = solution.potential.n_leaves
-    rows: list[list[tuple[int, int]]] = []
+    rows: list[_Splits] = []
     losses: list[float] = []
     complete = enough is None
     if complete:
@@ -75,12 +78,14 @@ def rank(
     for tree in islice(best_first(solution, limit), limit):
         if len(rows) % CHECKED == 0:
             _check_memory(solution, min(limit, CHECKED))
-        rows.append(sorted(tree.splits, reverse=True))
+        rows.append(tree.splits)
         losses.append(tree.loss)
         if enough and enough(math.exp(best - tree.loss - solution.log_partition)):
             complete = True
             break
-    table = np.array(rows, np.int64).reshape(len(rows), n - 1, 2)
+    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(rows)), np.int64)
+    table = numbers.reshape(len(rows), n - 1, 2)
+    table = np.take_along_axis(table, np.argsort(-table[:, :, :1], axis=1), axis=1)
     log_weights = best - np.array(losses)
     return RankedTrees(
         solution.potential,
@@ -111,19 +116,28 @@ def best_first(solution: Solution, limit: int) -> Iterator[_Ranked]:
     """
     choices = _Choices(solution, limit)
     order = count()
-    queue: list[tuple[float, int, tuple[int, ...]]] = [(0.0, next(order), ())]
-    while queue:
-        loss, _, ranks = heapq.heappop(queue)
-        splits = choices.follow(ranks)
+    queue: list[tuple[float, int, _Splits, int, int]] = []
+    loss, splits, last, taken = 0.0, choices.below(solution.root), 0, 0
+    while True:
         yield _Ranked(loss, splits)
-        last = max(0, len(ranks) - 1)
         for k in range(last, len(splits)):
-            now = ranks[k] if k < len(ranks) else 0
             losses = choices.losses(splits[k][0])
-            if now + 1 < len(losses):
-                more = losses[now + 1] - losses[now]
-                step = (*ranks[:k], *[0] * (k - len(ranks)), now + 1)
-                heapq.heappush(queue, (loss + more, next(order), step))
+            if taken + 1 < len(losses):
+                more = losses[taken + 1] - losses[taken]
+                heapq.heappush(queue, (loss + more, next(order), splits, k, taken + 1))
+            taken = 0
+        if not queue:
+            return
+        loss, _, splits, last, taken = heapq.heappop(queue)
+        splits = choices.change(splits, last, taken)
+
+
+class _Listed(NamedTuple):
+    """The splits of a cluster, best first. (Views give one number faster than arrays.)"""
+
+    lefts: memoryview
+    rights: memoryview
+    losses: memoryview
 
 
 class _Choices:
@@ -135,10 +149,10 @@ class _Choices:
     def __init__(self, solution: Solution, limit: int) -> None:
         self._solution = solution
         self._limit = limit
-        self._leaves = set(solution.vertices.leaves.tolist())
-        self._listed: dict[int, tuple[list[tuple[int, int]], list[float]]] = {}
+        self._listed: dict[int, _Listed] = {}
+        self._below: dict[int, _Splits] = {k: [] for k in solution.vertices.leaves.tolist()}
 
-    def _list(self, parent: int) -> tuple[list[tuple[int, int]], list[float]]:
+    def _list(self, parent: int) -> _Listed:
         if parent not in self._listed:
             solution = self._solution
             splits = solution.splits(np.array([parent]))
@@ -149,8 +163,7 @@ class _Choices:
             order = kept[np.argsort(-total[kept], kind="stable")]
             ranked = total[order]
             losses = (ranked[0] - ranked) / LOG2E
-            children = zip(lefts[order].tolist(), rights[order].tolist(), strict=True)
-            self._listed[parent] = list(children), losses.tolist()
+            self._listed[parent] = _Listed(lefts[order].data, rights[order].data, losses.data)
         return self._listed[parent]
 
     def _cut(self, total: FloatArray) -> float:
@@ -158,23 +171,37 @@ class _Choices:
         k = len(total) - self._limit
         return max(FORBIDDEN, float(np.partition(total, k)[k]) if k > 0 else FORBIDDEN)
 
-    def losses(self, parent: int) -> list[float]:
+    def losses(self, parent: int) -> memoryview:
         """How far the log weight of each split is below that of the best."""
-        return self._list(parent)[1]
+        return self._list(parent).losses
 
-    def follow(self, ranks: tuple[int, ...]) -> list[tuple[int, int]]:
-        """The splits (parent, left) of a tree, root first, given the first choices."""
-        splits: list[tuple[int, int]] = []
-        open_clusters = [self._solution.root]
-        while open_clusters:
-            parent = open_clusters.pop()
-            if parent in self._leaves:
-                continue
-            k = len(splits)
-            left, right = self._list(parent)[0][ranks[k] if k < len(ranks) else 0]
-            splits.append((parent, left))
-            open_clusters += [right, left]
-        return splits
+    def below(self, cluster: int) -> _Splits:
+        """The splits of the best tree over a cluster."""
+        if cluster not in self._below:
+            splits: _Splits = []
+            open_clusters = [cluster]
+            while open_clusters:
+                parent = open_clusters.pop()
+                known = self._below.get(parent)
+                if known is not None:
+                    splits += known
+                else:
+                    lefts, rights, _ = self._list(parent)
+                    splits.append((parent, lefts[0]))
+                    open_clusters += [rights[0], lefts[0]]
+            self._below[cluster] = splits
+        return self._below[cluster]
+
+    def change(self, splits: _Splits, k: int, taken: int) -> _Splits:
+        """The splits of a tree with another choice at the k-th cluster, the best ones below it.
+
+        The splits below a cluster follow its own, and all trees over it have as many.
+        """
+        parent, _ = splits[k]
+        lefts, rights, _ = self._list(parent)
+        left, right = lefts[taken], rights[taken]
+        changed = [*splits[:k], (parent, left), *self.below(left), *self.below(right)]
+        return changed + splits[len(changed) :]
 
 
 # ---- consensus --------------------------------------------------------------------------------
