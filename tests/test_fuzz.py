@@ -386,7 +386,7 @@ def test_code_is_made_of_the_package_only():
     nasty = ["__import__('os').system('false')", "a\n    raise SystemExit", '"""', "d"]
     for labels in (nasty, None):
         model = hct.Linkage(np.arange(8.0).reshape(4, 2), labels=labels)
-        texts = {bind._adaptor([part.code()], 4) for part in (model + model).parts}
+        texts = {bind._adaptor([part.code()]) for part in (model + model).parts}
         assert len(texts) == 1
         assert not any(label in text for text in texts for label in nasty[:3])
         assert hct.infer(model).n_trees == 15

@@ -1,5 +1,6 @@
 """Compiled code: elementary functions on vectors, caches that are never stale, lazy imports."""
 
+import itertools
 import math
 import os
 import shutil
@@ -24,9 +25,9 @@ LOWEST = elementary._LOWEST  # exp2 is this power of two below it
 # ---- vectors ----------------------------------------------------------------------------------
 
 
-def on_vectors(function, load=simd.load, lanes=simd.LANES):
-    """A compiled function over arrays, four values at a time."""
-    store = simd.store
+def on_vectors(function):
+    """A compiled function over arrays, eight values at a time."""
+    load, store, lanes = simd.load, simd.store, simd.LANES
 
     @numba.njit
     def run(x, out):
@@ -34,11 +35,6 @@ def on_vectors(function, load=simd.load, lanes=simd.LANES):
             store(out, i, function(load(x, i)))
 
     return run
-
-
-def on_wide_vectors(function):
-    """The same eight values at a time."""
-    return on_vectors(function, simd.load_wide, simd.WIDE_LANES)
 
 
 def on_floats(function):
@@ -52,7 +48,7 @@ def on_floats(function):
     return run
 
 
-FACES = [on_vectors, on_wide_vectors, on_floats]
+FACES = [on_vectors, on_floats]
 
 
 def apply(face, function, x):
@@ -136,7 +132,7 @@ def all_forms(name):
     @numba.njit
     def run(a, b, c, out):
         store(out[0], 0, operation(load(a, 0), load(b, 0), load(c, 0)))
-        for i in range(4):
+        for i in range(simd.LANES):
             out[1, i] = operation(a[i], b[i], c[i])
             out[2, i] = lane(operation(load(a, 0), b[i], c[i]), i)
             out[3, i] = lane(operation(a[i], load(b, 0), splat(c[i])), i)
@@ -145,7 +141,7 @@ def all_forms(name):
 
 
 def run_operation(name, a, b, c):
-    out = np.empty((4, 4))
+    out = np.empty((4, simd.LANES))
     all_forms(name)(a, b, c, out)
     return out
 
@@ -182,8 +178,8 @@ OPERATIONS = {
 def test_operations(name):
     rng = np.random.default_rng(3)
     for _ in range(20):
-        a, b, c = rng.normal(size=(3, 4))
-        a[rng.integers(4)] = 0.0
+        a, b, c = rng.normal(size=(3, simd.LANES))
+        a[rng.integers(simd.LANES)] = 0.0
         expected = OPERATIONS[name].py_func(a, b, c)
         for found in run_operation(name, a, b, c):
             np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
@@ -191,7 +187,8 @@ def test_operations(name):
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_extremes_of_infinities(name):
-    a, b = np.array([-math.inf, math.inf, 0.0, 1.0]), np.array([0.0, 0.0, -math.inf, math.inf])
+    values = [-math.inf, 0.0, math.inf]
+    a, b = np.array(list(itertools.product(values, repeat=2))[: simd.LANES]).T.copy()
     expected = OPERATIONS[name].py_func(a, b, None)
     np.testing.assert_array_equal(run_operation(name, a, b, b)[0], expected)
 
@@ -199,54 +196,51 @@ def test_extremes_of_infinities(name):
 @numba.njit
 def moves(table, index, out):
     rows = simd.transpose(
-        simd.load(table, 0), simd.load(table, 4), simd.load(table, 8), simd.load(table, 12)
+        simd.load(table, 0),
+        simd.load(table, 8),
+        simd.load(table, 16),
+        simd.load(table, 24),
+        simd.load(table, 32),
+        simd.load(table, 40),
+        simd.load(table, 48),
+        simd.load(table, 56),
     )
-    for i in range(4):
-        simd.store(out[i], 0, rows[i])
-    simd.store(out[4], 0, simd.gather(table, index, 1))
-    simd.store(out[5], 0, simd.pack(table[3], table[2], table[1], table[0]))
-    simd.store(out[6], 0, simd.splat(table[5]))
-    out[7, 0] = simd.highest(simd.load(table, 4))
-    out[7, 1] = simd.total(simd.load(table, 4))
-    out[7, 2] = simd.lane(simd.load(table, 4), 2)
-    simd.store(out[8], 0, table[7])
-
-
-@numba.njit
-def wide_moves(table, out):
-    simd.store(out[0], 0, simd.load_wide(table, 3))
-    simd.store(out[1], 0, simd.splat_wide(table[5]))
-    simd.store(out[2], 0, simd.pack_wide(*simd_eight(table)))
     for i in range(8):
-        out[3, 7 - i] = simd.lane(simd.load_wide(table, 3), i)
-
-
-@numba.njit
-def simd_eight(table):
-    return (table[7], table[6], table[5], table[4], table[3], table[2], table[1], table[0])
-
-
-@pytest.mark.parametrize("function", [wide_moves, wide_moves.py_func], ids=["compiled", "python"])
-def test_wide_moves(function):
-    table = np.random.default_rng(4).normal(size=16)
-    out = np.zeros((4, 8))
-    function(table, out)
-    expected = [table[3:11], np.full(8, table[5]), table[7::-1], table[10:2:-1]]
-    np.testing.assert_array_equal(out, expected)
+        simd.store(out[i], 0, rows[i])
+    simd.store(out[8], 0, simd.gather(table, index, 1))
+    t = table
+    simd.store(out[9], 0, simd.pack(t[7], t[6], t[5], t[4], t[3], t[2], t[1], t[0]))
+    simd.store(out[10], 0, simd.splat(table[5]))
+    simd.store(out[11], 0, table[7])
+    vector = simd.load(table, 3)
+    for i in range(8):
+        out[12, 7 - i] = simd.lane(vector, i)
+    changed = simd.with_lane(vector, 6, 0.5)
+    simd.store(out[13], 0, changed)
+    out[14, 0] = simd.highest(vector)
+    out[14, 1] = simd.total(vector)
 
 
 @pytest.mark.parametrize("function", [moves, moves.py_func], ids=["compiled", "python"])
 def test_moves(function):
-    table = np.random.default_rng(4).permutation(16.0 * np.arange(16))
-    index = np.array([2, 8, 0, 12])
-    out = np.zeros((9, 4))
+    table = np.random.default_rng(4).permutation(16.0 * np.arange(64))
+    index = np.array([2, 8, 0, 12, 62, 32, 6, 20])
+    out = np.zeros((15, 8))
     function(table, index, out)
-    np.testing.assert_array_equal(out[:4], table.reshape(4, 4).T)
-    np.testing.assert_array_equal(out[4], table[index | 1])
-    np.testing.assert_array_equal(out[5], table[3::-1])
-    np.testing.assert_array_equal(out[6], [table[5]] * 4)
-    np.testing.assert_array_equal(out[7, :3], [table[4:8].max(), table[4:8].sum(), table[6]])
-    np.testing.assert_array_equal(out[8], [table[7]] * 4)
+    np.testing.assert_array_equal(out[:8], table.reshape(8, 8).T)
+    np.testing.assert_array_equal(out[8], table[index | 1])
+    np.testing.assert_array_equal(out[9], table[7::-1])
+    np.testing.assert_array_equal(out[10], [table[5]] * 8)
+    np.testing.assert_array_equal(out[11], [table[7]] * 8)
+    np.testing.assert_array_equal(out[12], table[10:2:-1])
+    np.testing.assert_array_equal(out[13], [*table[3:9], 0.5, table[10]])
+    np.testing.assert_array_equal(out[14, :2], [table[3:11].max(), table[3:11].sum()])
+
+
+def test_totals_are_summed_in_one_order():
+    total = numba.njit(lambda x: simd.total(simd.load(x, 0)))
+    for x in np.random.default_rng(5).normal(size=(20, simd.LANES)):
+        assert total(x) == simd.total(x)
 
 
 # ---- one function, many constants -------------------------------------------------------------

@@ -23,7 +23,7 @@ ULPS = 3
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 5e-324, -5e-324, 2.2e-308]
 EXTREME = [1.7976931348623157e308, -1e300, 709.782712893384, 709.7827128933841, -745.2, -746.0]
 relaxed = settings(deadline=None, max_examples=100)
-fours = st.lists(st.floats(allow_subnormal=True), min_size=4, max_size=4).map(np.array)
+eights = st.lists(st.floats(allow_subnormal=True), min_size=8, max_size=8).map(np.array)
 
 
 # ---- the modes --------------------------------------------------------------------------------
@@ -31,30 +31,13 @@ fours = st.lists(st.floats(allow_subnormal=True), min_size=4, max_size=4).map(np
 
 @cache
 def on_vectors(function):
-    """A function of floats as one of arrays, compiled, four values at a time."""
+    """A function of floats as one of arrays, compiled, eight values at a time."""
     compiled, load, store = numba.njit(function), simd.load, simd.store
 
     @numba.njit(error_model="numpy")
     def run(a, b, out):
-        for i in range(0, out.size, 4):
+        for i in range(0, out.size, 8):
             store(out, i, compiled(load(a, i), load(b, i)))
-
-    return run
-
-
-@cache
-def on_wide_vectors(function):
-    """The same eight values at a time; the second half of the last ones is of no account."""
-    compiled, load, store = numba.njit(function), simd.load_wide, simd.store
-
-    @numba.njit(error_model="numpy")
-    def run(a, b, out):
-        wide = -(-out.size // 8) * 8
-        c, d, e = np.ones(wide), np.ones(wide), np.empty(wide)
-        c[: out.size], d[: out.size] = a, b
-        for i in range(0, wide, 8):
-            store(e, i, compiled(load(c, i), load(d, i)))
-        out[:] = e[: out.size]
 
     return run
 
@@ -80,7 +63,7 @@ def on_both(function):
     @numba.njit(error_model="numpy")
     def run(a, b, out):
         for i in range(out.size):
-            out[i] = lane(compiled(load(a, i - i % 4), b[i]), i % 4)
+            out[i] = lane(compiled(load(a, i - i % 8), b[i]), i % 8)
 
     return run
 
@@ -93,14 +76,14 @@ def on_arrays(function):
     return run
 
 
-MODES = [on_vectors, on_wide_vectors, on_floats, on_both, on_arrays]
+MODES = [on_vectors, on_floats, on_both, on_arrays]
 modes = pytest.mark.parametrize("mode", MODES)
 
 
 def apply(mode, function, a, b=None):
     a = np.asarray(a, float)
     b = a if b is None else np.asarray(b, float)
-    size = -(-len(a) // 4) * 4
+    size = -(-len(a) // 8) * 8
     out = np.empty(size)
     mode(function)(np.resize(a, size), np.resize(b, size), out)
     return out[: len(a)]
@@ -155,7 +138,7 @@ def test_functions_at_special_values(name):
 
 @functions
 @relaxed
-@given(fours)
+@given(eights)
 def test_functions_of_anything(name, x):
     assert_accurate(name, x)
 
@@ -208,7 +191,7 @@ CHOICES = {
     "not computed in vain": lambda a, b: hct.where(a > 0, np.log(a), np.log1p(-a) + 1 / b),
 }
 choices = pytest.mark.parametrize("name", CHOICES)
-LANES = [[1.0, 2.0, 3.0, 4.0], [-1.0, -2.0, -3.0, -4.0], [1.0, -2.0, 0.0, -0.0]]
+LANES = [[1.0, 2.0, 3.0, 4.0] * 2, [-1.0, -2.0, -3.0, -4.0] * 2, [1.0, -2.0, 0.0, -0.0] * 2]
 
 
 @modes
@@ -224,9 +207,9 @@ def test_choices(mode, name):
 
 @pytest.mark.parametrize("name", [name for name in CHOICES if name != "not computed in vain"])
 @relaxed
-@given(fours, fours)
+@given(eights, eights)
 def test_choices_of_anything(name, a, b):
-    expected = np.empty(4)
+    expected = np.empty(8)
     on_arrays(CHOICES[name])(a, b, expected)
     np.testing.assert_array_equal(apply(on_vectors, CHOICES[name], a, b), expected)
 
@@ -308,7 +291,7 @@ def test_a_function_with_branches(form, n):
     assert found.map_tree == expected.map_tree
 
 
-def test_four_at_a_time():
+def test_eight_at_a_time():
     """Whether a function is computed with vectors, and that all forms have the same weights."""
     owns = {form: by_function(f, momenta(5, 3))[1] for form, f in FORMS.items() if form != "numpy"}
     together = {form for form, own in owns.items() if _of_vectors(own.code()) is not None}

@@ -12,9 +12,9 @@ def where(condition: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike) -> Any:
     """`a` where the condition holds, `b` elsewhere, elementwise.
 
     For functions handed to `FunctionPotential`: the same text works on NumPy arrays, on floats, and
-    in a Numba function, which is then computed for four splits at a time. Conditions are
+    in a Numba function, which is then computed for eight splits at a time. Conditions are
     comparisons, combined with ``&`` and ``|``. The usual case is best given as `a`: what only `b`
-    needs is skipped if the condition holds in all four.
+    needs is skipped if the condition holds in all eight.
 
     Do not rely on it, though: `a` and `b` both count as computed. If the one that is not taken may
     divide by zero, decorate the function with ``@numba.njit(error_model="numpy")``, which gives

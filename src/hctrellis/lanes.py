@@ -255,11 +255,11 @@ def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
 def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
     """Solve a stack; returns the rows for which something is no number, to be solved apart."""
     from hctrellis.kernels.bind import bind
-    from hctrellis.kernels.simd import WIDE_LANES as LANES
+    from hctrellis.kernels.simd import LANES
 
     m, n = len(stack.rows), columns.children.shape[1] + 1
     lanes = np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)  # the last fills those left over
-    kernel = bind(("weights", "batch"), stack.codes, wide=True)
+    kernel = bind(("weights", "batch"), stack.codes)
     features = sum(code.n_features for code in stack.codes)
     width = kernel.FEATURES + LANES * (features + entropy)
     answers = np.empty((len(lanes), 4))

@@ -27,10 +27,7 @@ from numba.extending import overload
 
 from hctrellis.kernels.common import room
 from hctrellis.kernels.elementary import exp2, log, log2_above
-from hctrellis.kernels.simd import WIDE_LANES as LANES
-from hctrellis.kernels.simd import choose, maximum, minimum, store
-from hctrellis.kernels.simd import load_wide as load
-from hctrellis.kernels.simd import splat_wide as splat
+from hctrellis.kernels.simd import LANES, choose, load, maximum, minimum, splat, store
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER, TIE
 
 REST, COUNT, FEATURES = LANES, 2 * LANES, 3 * LANES  # where they begin in a cell

@@ -39,7 +39,7 @@ _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
 _STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", simd.__name__, elementary.__name__)
 _loading = threading.RLock()
-_loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...], bool], types.ModuleType] = {}
+_loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
     return sums, 0.0
 
 
-def bind(chain: Sequence[str], codes: Sequence[SplitCode], wide: bool = False) -> types.ModuleType:
+def bind(chain: Sequence[str], codes: Sequence[SplitCode]) -> types.ModuleType:
     """One module out of a chain of templates, with the given split functions in it.
 
-    The weights of several split functions multiply. wide: rows are of vectors of eight.
+    The weights of several split functions multiply.
     """
-    key = (tuple(chain), tuple(codes), wide)
+    key = (tuple(chain), tuple(codes))
     if key not in _loaded:
         with _loading:  # by one thread; another that waited finds it done
             if key not in _loaded:
@@ -109,13 +109,11 @@ def bind(chain: Sequence[str], codes: Sequence[SplitCode], wide: bool = False) -
     return _loaded[key]
 
 
-def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...], wide: bool) -> types.ModuleType:
-    text = _adaptor(codes, simd.WIDE_LANES if wide else simd.LANES)
+def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleType:
+    text = _adaptor(codes)
     key, lasting = _fingerprint(text, codes)
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_{key}")
-    module.__dict__.update(
-        _globals(text, codes, wide), jit=jit_as(f"{chain[-1]}-{key}", cache=lasting)
-    )
+    module.__dict__.update(_globals(text, codes), jit=jit_as(f"{chain[-1]}-{key}", cache=lasting))
     sys.modules[module.__name__] = module
     _run(chain, module.__dict__)
     return module
@@ -138,12 +136,11 @@ def _run(chain: Sequence[str], names: dict[str, Any]) -> None:
         exec(compile(path.read_text(), str(path), "exec"), names)
 
 
-def _globals(text: str, codes: Sequence[SplitCode], wide: bool) -> dict[str, Any]:
+def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     """What a template expects: flags, and the functions of the adaptor, compiled."""
-    makers = [f"{name}_wide" if wide else name for name in ("load", "pack", "splat")]
-    load, pack, splat = (getattr(simd, name) for name in makers)
-    scope: dict[str, Any] = {"load": load, "pack": pack, "splat": splat}
-    scope |= {"lane": simd.lane, "gather": simd.gather}
+    scope: dict[str, Any] = {
+        name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
+    }
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _compiled(code.pair)
         scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
@@ -194,7 +191,7 @@ def _slice(name: str, start: int, count: int) -> str:
     return _tuple([f"{name}[{i}]" for i in range(start, start + count)])
 
 
-def _adaptor(codes: Sequence[SplitCode], lanes: int) -> str:
+def _adaptor(codes: Sequence[SplitCode]) -> str:
     n = sum(code.n_features for code in codes)
     first_sum, first_feature = 2, 2 + sum(code.n_sums for code in codes)
     columns = range(first_feature, first_feature + n)
@@ -215,8 +212,8 @@ def _adaptor(codes: Sequence[SplitCode], lanes: int) -> str:
         *[f"    table[i, {c}] = row[{f}]" for f, c in enumerate(columns)],
     ]
     for name in ("pair", "leaf"):
-        lines += _combined(name, "", codes, lanes) + _combined(name, "_one", codes, 1)
-    return "\n".join([f"# vectors of {lanes}", *_described(codes), *lines]) + "\n"
+        lines += _combined(name, codes) + _combined(name, codes, one=True)
+    return "\n".join([*_described(codes), *lines]) + "\n"
 
 
 def _described(codes: Sequence[SplitCode]) -> list[str]:
@@ -234,17 +231,17 @@ def _described(codes: Sequence[SplitCode]) -> list[str]:
     return [*lines, f"    return {_tuple(row)}, {own}"]
 
 
-def _combined(name: str, suffix: str, codes: Sequence[SplitCode], lanes: int) -> list[str]:
-    """The text of a function that calls those of all codes, of vectors of so many lanes."""
-    lines = [f"def {name}{suffix}(left, right, parent, params, cross):"]
+def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[str]:
+    """The text of a function of vectors, or of one split, that calls those of all codes."""
+    lines = [f"def {name}{'_one' if one else ''}(left, right, parent, params, cross):"]
     feature = param = 0
     for i, code in enumerate(codes):
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
         if code.users:
-            if lanes == 1:
+            if one:
                 call = _users_call(f"{name}{i}", rows)
             elif _of_vectors(code) is None:
-                call = _call_lanes(f"{name}{i}", rows, lanes)
+                call = _call_lanes(f"{name}{i}", rows)
             else:  # with splat: what depends on the parent alone then leaves the loop
                 rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
                 call = _users_call(f"vectors{i}", rows)
@@ -268,10 +265,10 @@ def _users_call(name: str, rows: Sequence[str]) -> str:
     return f"1.0 * {_call(name, rows)}"  # it may return an integer
 
 
-def _call_lanes(name: str, rows: Sequence[str], lanes: int) -> str:
+def _call_lanes(name: str, rows: Sequence[str]) -> str:
     """Call a function of floats for each lane of rows of vectors."""
     calls = []
-    for i in range(lanes):
+    for i in range(simd.LANES):
         items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
         lane = [_tuple([f"lane({item}, {i})" for item in row]) for row in items]
         calls.append(_users_call(name, lane))

@@ -45,7 +45,7 @@ def next_tile(sub, others, first, lefts, rights):
 def load_tile(source, low_bits, masks, width, out, offset):
     """Copy source[mask << low_bits | low] to out[offset + low * masks.size + position].
 
-    The first `width` positions are filled, a multiple of four.
+    The first `width` positions are filled, a multiple of eight.
     """
     tile = masks.size
     for t in range(0, width, LANES):
@@ -53,18 +53,24 @@ def load_tile(source, low_bits, masks, width, out, offset):
         b = masks[t + 1] << low_bits
         c = masks[t + 2] << low_bits
         d = masks[t + 3] << low_bits
+        e = masks[t + 4] << low_bits
+        f = masks[t + 5] << low_bits
+        g = masks[t + 6] << low_bits
+        h = masks[t + 7] << low_bits
         for low in range(0, 1 << low_bits, LANES):
             rows = transpose(
                 load(source, a + low),
                 load(source, b + low),
                 load(source, c + low),
                 load(source, d + low),
+                load(source, e + low),
+                load(source, f + low),
+                load(source, g + low),
+                load(source, h + low),
             )
             at = offset + low * tile + t
-            store(out, at, rows[0])
-            store(out, at + tile, rows[1])
-            store(out, at + 2 * tile, rows[2])
-            store(out, at + 3 * tile, rows[3])
+            for k in range(LANES):
+                store(out, at + k * tile, rows[k])
 
 
 @jit

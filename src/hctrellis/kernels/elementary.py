@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import overload, register_jitable
 
-from hctrellis.kernels.simd import VECTOR, WIDE, Vector, blend, compiled, fma, maximum, minimum
+from hctrellis.kernels.simd import VECTOR, blend, compiled, fma, maximum, minimum
 from hctrellis.logs import LOG2E
 
 _SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
@@ -117,15 +117,13 @@ def _integers(kind: Any, value: int) -> Any:
     return ir.Constant(ir.IntType(64), value)
 
 
-def _shift_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+@compiled(_power_of_two, types.float64, types.float64)
+@compiled(_power_of_two, VECTOR, VECTOR)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind = args[0].type
     shift, one = _integers(kind, 52), _integers(kind, _ONE)
     shifted = builder.shl(builder.bitcast(args[0], one.type), shift)
     return builder.bitcast(builder.add(shifted, one), kind)
-
-
-for _type in (VECTOR, WIDE, types.float64):
-    compiled(_power_of_two, _type, _type)(_shift_exponent)
 
 
 @compiled(log2_above, types.float64, types.float64)
@@ -136,7 +134,8 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.fadd(builder.fmul(bits, kind(2.0**-52)), kind(0.0861 - 1023.0))
 
 
-def _mantissa_and_exponent(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+@compiled(_mantissa_exponent, types.UniTuple(VECTOR, 2), VECTOR)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind = args[0].type
     above = builder.sub(
         builder.bitcast(args[0], _integers(kind, 0).type), _integers(kind, _ROOT_HALF - _ONE)
@@ -149,18 +148,14 @@ def _mantissa_and_exponent(context: Any, builder: Any, signature: Any, args: Any
     return context.make_tuple(builder, signature.return_type, [mantissa, exponent])
 
 
-for _vector in (VECTOR, WIDE):
-    _pair = types.UniTuple(_vector, 2)
-    compiled(_mantissa_exponent, _pair, _vector)(_mantissa_and_exponent)
-
-
 @compiled(_in_exp2, types.UniTuple(types.float64, len(_IN_EXP2)), types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     values = [ir.Constant(ir.DoubleType(), number) for number in _IN_EXP2]
     return context.make_tuple(builder, signature.return_type, values)
 
 
-def _vectors_in_exp2(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+@compiled(_in_exp2, types.UniTuple(VECTOR, len(_IN_EXP2)), VECTOR)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Vectors that are read from memory where they are used.
 
     LLVM would read them before a loop and keep them in registers, of which there are too few; so it
@@ -175,13 +170,9 @@ def _vectors_in_exp2(context: Any, builder: Any, signature: Any, args: Any) -> A
     address = builder.asm(hidden, "", "=r,0", [place], side_effect=True)
     index = ir.IntType(32)
     values = [
-        builder.load(builder.gep(address, [index(0), index(i)]), align=32) for i in range(len(rows))
+        builder.load(builder.gep(address, [index(0), index(i)]), align=64) for i in range(len(rows))
     ]
     return context.make_tuple(builder, signature.return_type, values)
-
-
-for _vector in (VECTOR, WIDE):
-    compiled(_in_exp2, types.UniTuple(_vector, len(_IN_EXP2)), _vector)(_vectors_in_exp2)
 
 
 @register_jitable
@@ -251,7 +242,7 @@ def _vector_expm1(x):
 
 @overload(log)
 def _log(x):
-    if isinstance(x, Vector):
+    if x == VECTOR:
         return lambda x: _log_of_parts(*_mantissa_exponent(x))
     return lambda x: math.log(x)
 
@@ -287,7 +278,7 @@ def _vector_log1p(x):
 
 def _extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
     """Let a function of Python or NumPy take vectors."""
-    overload(function)(lambda x: on_vectors if isinstance(x, Vector) else None)
+    overload(function)(lambda x: on_vectors if x == VECTOR else None)
 
 
 for _module in (math, np):

@@ -16,7 +16,7 @@ The bits of a mask are divided into high and low ones. For a high part PH the su
 taken in tiles: the rows of all low parts of LH, and of its complement in PH, are copied into
 buffers [low part][position in tile], and all 3^low combinations of low parts run over them with
 unit stride. Splits in which one child has no high part depend on the block being computed;
-they are finished afterwards, four high parts at a time. Cost: 3^n / 2 splits, no memory beyond
+they are finished afterwards, eight high parts at a time. Cost: 3^n / 2 splits, no memory beyond
 the tables and a few 10 kB of buffers.
 """
 
@@ -81,7 +81,7 @@ def settle(parent, reference, top, acc, best, rest, node):
 
 @jit
 def finish(highs, low_bits, tables, cross_tables, params, root_params, work, partial):
-    """Complete four blocks (the four `highs`): the splits with a child that has no high bit.
+    """Complete eight blocks (the eight `highs`): the splits with a child that has no high bit.
 
     Lanes are blocks. Low parts are completed in increasing order, since those of a block depend
     on each other. Returns a cluster whose sum is not a number, or 0.
@@ -95,7 +95,7 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
     cross_at = (features.shape[0] - 1) * stride
     root = best.size - 1
     index = highs << low_bits
-    single = highs[0] & (highs[0] - 1) == 0  # all four have the same number of bits
+    single = highs[0] & (highs[0] - 1) == 0  # all have the same number of bits
     bad = 0
     for low in range(n_low):
         for f in range(features.shape[0]):
@@ -231,7 +231,7 @@ def solve_blocks(highs, low_bits, tables, cross_tables, params, root_params):
                     partial,
                     at,
                 )
-            else:  # fewer than four: repeat the last
+            else:  # fewer than eight: repeat the last
                 group[at] = group[at - 1]
                 for array in partial:
                     for low in range(n_low):

@@ -37,14 +37,14 @@ from hctrellis.kernels.simd import (
     load,
     maximum,
     minimum,
-    pack,
     splat,
     store,
     total,
+    with_lane,
 )
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
-TILE = 8  # splits side by side
+TILE = LANES  # splits side by side
 RANGE = 800.0  # log2 of the largest over the smallest product that plain doubles are trusted with
 STEEP = 1e6  # a rise beyond comes from forbidden clusters
 
@@ -55,65 +55,53 @@ def load_side(features, best, rest, low_bits, masks, siblings, count, v, r, g):
     load_values(best, rest, low_bits, masks, count, TILE, v, r)
     if GAINS:
         load_tile(features[0], low_bits, masks, TILE, g, 0)
-        for t in range(0, TILE, LANES):
-            leaves = pack(
-                LOG2E * bit_count(siblings[t]),
-                LOG2E * bit_count(siblings[t + 1]),
-                LOG2E * bit_count(siblings[t + 2]),
-                LOG2E * bit_count(siblings[t + 3]),
-            )
-            for i in range(t, TILE << low_bits, TILE):
-                store(v, i, load(v, i) + load(g, i) * leaves)
+        leaves = splat(0.0)
+        for t in range(TILE):
+            leaves = with_lane(leaves, t, LOG2E * bit_count(siblings[t]))
+        for i in range(0, TILE << low_bits, TILE):
+            store(v, i, load(v, i) + load(g, i) * leaves)
 
 
 @jit
-def slope_of(v, g, row, j, t):
+def slope_of(v, g, row, j):
     """How v rises with the number of low leaves, from the empty row to one of j low leaves."""
-    bottom = load(v, t)
+    bottom = load(v, 0)
     if GAINS:
-        bottom = bottom + load(g, t) * LOG2E  # the empty row is one step behind
-    rise = load(v, row * TILE + t) - bottom
+        bottom = bottom + load(g, 0) * LOG2E  # the empty row is one step behind
+    rise = load(v, row * TILE) - bottom
     return choose(STEEP - maximum(rise, -rise), rise, 0.0) * (0.5 / j)
 
 
 @jit
-def scale_side(v, u, r, g, slope0, slope1, order, sizes, behind, count):
+def scale_side(v, u, r, g, slope, order, sizes, behind, count):
     """Bring v of the rows order[:behind] to the next j, fill u of order[:count]; the offsets."""
-    top0 = top1 = splat(NEVER)
+    top = splat(NEVER)
     for k in range(count):
         i = order[k] * TILE
-        v0 = load(v, i)
-        v1 = load(v, i + LANES)
+        v_i = load(v, i)
         if GAINS and k < behind:
-            v0 = v0 + load(g, i) * LOG2E
-            v1 = v1 + load(g, i + LANES) * LOG2E
-            store(v, i, v0)
-            store(v, i + LANES, v1)
-        top0 = maximum(top0, v0 - slope0 * sizes[k])
-        top1 = maximum(top1, v1 - slope1 * sizes[k])
+            v_i = v_i + load(g, i) * LOG2E
+            store(v, i, v_i)
+        top = maximum(top, v_i - slope * sizes[k])
     for k in range(count):
         i = order[k] * TILE
-        store(u, i, load(r, i) * exp2(load(v, i) - (top0 + slope0 * sizes[k])))
-        i += LANES
-        store(u, i, load(r, i) * exp2(load(v, i) - (top1 + slope1 * sizes[k])))
-    return top0, top1
+        store(u, i, load(r, i) * exp2(load(v, i) - (top + slope * sizes[k])))
+    return top
 
 
 @jit
 def multiply(low, left_v, left_u, right_v, right_u):
     """The sums of products over the splits of a tile, and the largest log2 weights, by position."""
-    peak0 = peak1 = splat(NEVER)
-    acc0 = acc1 = splat(0.0)
+    peak = splat(NEVER)
+    acc = splat(0.0)
     left_low = low
     while True:
         i = left_low * TILE
         j = (low ^ left_low) * TILE
-        peak0 = maximum(peak0, load(left_v, i) + load(right_v, j))
-        peak1 = maximum(peak1, load(left_v, i + LANES) + load(right_v, j + LANES))
-        acc0 = acc0 + load(left_u, i) * load(right_u, j)
-        acc1 = acc1 + load(left_u, i + LANES) * load(right_u, j + LANES)
+        peak = maximum(peak, load(left_v, i) + load(right_v, j))
+        acc = acc + load(left_u, i) * load(right_u, j)
         if left_low == 0:
-            return acc0, acc1, peak0, peak1
+            return acc, peak
         left_low = (left_low - 1) & low
 
 
@@ -125,24 +113,11 @@ def exponentials(low, left_v, right_v, left_r, right_r, reference):
     while True:
         i = left_low * TILE
         j = (low ^ left_low) * TILE
-        for t in range(0, TILE, LANES):
-            e = exp2(load(left_v, i + t) + load(right_v, j + t) - reference)
-            acc = acc + e * (load(left_r, i + t) * load(right_r, j + t))
+        e = exp2(load(left_v, i) + load(right_v, j) - reference)
+        acc = acc + e * (load(left_r, i) * load(right_r, j))
         if left_low == 0:
             return acc
         left_low = (left_low - 1) & low
-
-
-@jit
-def rescale(acc, peak, scale, reference, floor):
-    """Sums of products in units of the reference; 0 where the weights are below the floor."""
-    return choose(peak - floor, acc * exp2(minimum(scale - reference, RANGE)), 0.0)
-
-
-@jit
-def depth(peak, scale, floor):
-    """How small the largest product is, by position; 0 where the weights are below the floor."""
-    return choose(peak - floor, scale - peak, 0.0)
 
 
 @jit
@@ -170,34 +145,27 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
         sub, count = next_tile(sub, others, first, lefts, rights)
         load_side(features, best, rest, low_bits, lefts, rights, count, left_v, left_r, left_g)
         load_side(features, best, rest, low_bits, rights, lefts, count, right_v, right_r, right_g)
-        offset0 = offset1 = slope0 = slope1 = splat(0.0)
+        offset = slope = splat(0.0)
         for j in range(low_bits + 1):
             if GAINS or j == 0:
                 # without gains v and u serve all j at once
                 until = j if GAINS else low_bits
                 if until > 0:
                     row = order[starts[until]]
-                    slope0 = slope_of(left_v, left_g, row, until, 0) + slope_of(
-                        right_v, right_g, row, until, 0
-                    )
-                    slope1 = slope_of(left_v, left_g, row, until, LANES) + slope_of(
-                        right_v, right_g, row, until, LANES
+                    slope = slope_of(left_v, left_g, row, until) + slope_of(
+                        right_v, right_g, row, until
                     )
                 behind, count = starts[until], starts[until + 1]
-                offset0, offset1 = scale_side(
-                    left_v, left_u, left_r, left_g, slope0, slope1, order, sizes, behind, count
+                offset = scale_side(
+                    left_v, left_u, left_r, left_g, slope, order, sizes, behind, count
+                ) + scale_side(
+                    right_v, right_u, right_r, right_g, slope, order, sizes, behind, count
                 )
-                more0, more1 = scale_side(
-                    right_v, right_u, right_r, right_g, slope0, slope1, order, sizes, behind, count
-                )
-                offset0 = offset0 + more0
-                offset1 = offset1 + more1
-            scale0 = offset0 + slope0 * float(j)
-            scale1 = offset1 + slope1 * float(j)
+            scale = offset + slope * float(j)
             for k in range(starts[j], starts[j + 1]):
                 low = order[k]
-                acc0, acc1, peak0, peak1 = multiply(low, left_v, left_u, right_v, right_u)
-                new = highest(maximum(peak0, peak1))
+                products, peak = multiply(low, left_v, left_u, right_v, right_u)
+                new = highest(peak)
                 reference = references[low * LANES + at]
                 if new < reference - gap or new < FORBIDDEN:
                     continue
@@ -205,13 +173,10 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                 if new > reference:
                     acc = acc * exp2(reference - new)
                     references[low * LANES + at] = reference = new
-                floor = reference - gap
-                if (
-                    highest(maximum(depth(peak0, scale0, floor), depth(peak1, scale1, floor)))
-                    < RANGE
-                ):
-                    acc = acc + rescale(acc0, peak0, scale0, reference, floor)
-                    acc = acc + rescale(acc1, peak1, scale1, reference, floor)
+                excess = peak - (reference - gap)  # above 0 where the weights are not negligible
+                if highest(choose(excess, scale - peak, 0.0)) < RANGE:
+                    shift = exp2(minimum(scale - reference, RANGE))
+                    acc = acc + choose(excess, products * shift, 0.0)
                 else:
                     acc = acc + exponentials(low, left_v, right_v, left_r, right_r, reference)
                 store(sum_v, low * LANES, acc)

@@ -112,7 +112,7 @@ def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, p
     if GAINS:
         for k in range(counts[free] + 1):
             powers[k] = exp2(gain * k)
-    a = b = c = d = splat(0.0)
+    a = b = splat(0.0)
     other_low = free
     while True:
         i = other_low * TILE
@@ -120,13 +120,11 @@ def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, p
         power = powers[counts[other_low]] if GAINS else 1.0
         a = a + load(u, i) * power * load(parent_u, j)
         b = b + load(u, i + LANES) * power * load(parent_u, j + LANES)
-        c = c + load(u, i + 2 * LANES) * power * load(parent_u, j + 2 * LANES)
-        d = d + load(u, i + 3 * LANES) * power * load(parent_u, j + 3 * LANES)
         if other_low == 0:
             break
         other_low = (other_low - 1) & ~low
     acc = splat(0.0)
-    for t, part in ((0, a), (LANES, b), (2 * LANES, c), (3 * LANES, d)):
+    for t, part in ((0, a), (LANES, b)):
         more = load(leaves, t) * gain if GAINS else splat(0.0)
         acc = acc + part * exp2(load(tops, t) + load(parent_tops, t) + more + best)
     return True, acc
@@ -267,7 +265,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
 
 @jit
 def lacks(best, node, index, low):
-    """log2 of what the weight of four parents lacks of the best; NEVER for forbidden ones."""
+    """log2 of what the weight of eight parents lacks of the best; NEVER for forbidden ones."""
     top = gather(best, index, low)
     own = gather(node, index, low) if node.size > 0 else splat(0.0)
     return choose(top - FORBIDDEN, own - top, NEVER)
@@ -275,7 +273,7 @@ def lacks(best, node, index, low):
 
 @jit
 def finish_around(highs, low_bits, tables, cross_tables, params, source, target, block, sums):
-    """Complete four blocks: pairs in which the other child has no high bit. Lanes are blocks."""
+    """Complete eight blocks: pairs in which the other child has no high bit. Lanes are blocks."""
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
     block_f, block_lack, block_source = block

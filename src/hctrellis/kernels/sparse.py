@@ -10,7 +10,7 @@ import numpy as np
 
 from hctrellis.kernels.simd import LANES, load, store
 
-BLOCK = 128  # splits whose features are brought together, so that four are weighed at a time
+BLOCK = 128  # splits whose features are brought together, so that eight are weighed at a time
 
 
 @jit

@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from hctrellis.kernels.elementary import exp2, log2_above
-from hctrellis.kernels.simd import LANES, load, maximum, pack
+from hctrellis.kernels.simd import LANES, load, maximum, splat, with_lane
 from hctrellis.logs import LOG2E, NEVER, TIE
 
 
@@ -41,13 +41,11 @@ def cross_distance(left, right, distances):
 
 @jit
 def cross_lanes(lefts, rights, low, distances):
-    """The extreme distances of four splits of lefts[i] and rights[i] | low."""
-    return pack(
-        cross_distance(lefts[0], rights[0] | low, distances),
-        cross_distance(lefts[1], rights[1] | low, distances),
-        cross_distance(lefts[2], rights[2] | low, distances),
-        cross_distance(lefts[3], rights[3] | low, distances),
-    )
+    """The extreme distances of the splits of lefts[i] and rights[i] | low, one in each lane."""
+    extremes = splat(0.0)
+    for i in range(LANES):
+        extremes = with_lane(extremes, i, cross_distance(lefts[i], rights[i] | low, distances))
+    return extremes
 
 
 @jit

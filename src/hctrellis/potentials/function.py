@@ -28,7 +28,7 @@ class FunctionPotential(Potential):
 
     - A plain Python function is given NumPy arrays (many splits at once) and returns an array.
     - A Numba function (decorated with ``@numba.njit``) is given floats (one split) and returns a
-      float. It is compiled into the kernels, for four splits at a time if it is made of
+      float. It is compiled into the kernels, for eight splits at a time if it is made of
       arithmetic, of max, min, abs, sqrt, exp, expm1, log and log1p (of Python or NumPy), and of
       branches: `hctrellis.where`, or ``if``, of which both sides are then computed and one is
       chosen. With other functions, with ``while``, or without a text (typed at a prompt), it works

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CHUNK_SPLITS = 6_000_000  # of one call of a kernel: the time until Ctrl-C is heard
 CHUNKS_PER_THREAD = 16  # of a level: so evenly do threads share it,
 SHARED_SPLITS = 100_000  # unless such a chunk had fewer splits than this
-GROUP = 4  # blocks that the kernels complete at a time
+GROUP = 8  # blocks that the kernels complete at a time
 
 
 def default_threads() -> int:
@@ -46,7 +46,7 @@ class Blocks:
     @property
     def n_high(self) -> int:
         """Number of high leaves."""
-        return max(0, self.n_leaves - self.low_bits)
+        return self.n_leaves - self.low_bits
 
     def visit(
         self,

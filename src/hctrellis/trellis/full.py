@@ -32,6 +32,7 @@ MAX_LEAVES = 28  # 2^28 clusters, 1e13 splits: a night
 THREADED_SPLITS = 1_000_000  # below, threads cost more than they save
 LOW_BITS = 6  # leaves in the low part of a mask, see the kernels
 LINEAR_LOW_BITS = 8  # the same for the multiply-add kernel
+LEAST_LOW_BITS = 3  # low parts are read eight at a time
 BYTES_PER_CLUSTER = 40  # of the tables and what is needed to build them, for two features
 BYTES_PER_FEATURE = 16  # for each further one
 
@@ -139,18 +140,20 @@ def _solve_compiled(potential: Potential, threads: int, progress: Progress) -> F
         )
         return bad
 
-    low = min(terms.low_bits, n)
-    bad = kernel.solve_low(low, tables, terms.params, terms.root_params, terms.distances)
-    advance(bad, n_splits(low))
-    Blocks(n, terms.low_bits).visit(solve, advance, threads)
+    low_bits = terms.low_bits
+    bad = kernel.solve_low(low_bits, tables, terms.params, terms.root_params, terms.distances)
+    advance(bad, n_splits(low_bits))
+    Blocks(n, low_bits).visit(solve, advance, threads)
     return CompiledSolution(potential, best, best, rest, terms, threads)
 
 
 def _low_bits(n_leaves: int, linear: bool) -> int:
     """How many of the leaves are in the low part of a mask."""
     if linear:
-        return min(LINEAR_LOW_BITS, max(2, n_leaves // 2))
-    return min(LOW_BITS, max(2, n_leaves - 6))
+        most, wanted = LINEAR_LOW_BITS, n_leaves // 2
+    else:
+        most, wanted = LOW_BITS, n_leaves - 6
+    return min(most, max(LEAST_LOW_BITS, wanted), n_leaves)
 
 
 def silent(done: int, total: int | None) -> None:
