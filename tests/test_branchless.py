@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hctrellis.kernels.branchless import branchless
-from test_where import on_vectors
+from test_where import apply, on_vectors
 
 VALUES = [-2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 3.0, math.inf, -math.inf, math.nan]
 GLOBAL = 1.5
@@ -170,9 +170,7 @@ def test_same_values(function):
     a, b = zip(*product(VALUES, repeat=2), strict=True)
     expected = values_of(function, a, b)
     np.testing.assert_array_equal(values_of(rewritten, a, b), expected)
-    found = np.empty(len(a))
-    on_vectors(rewritten)(np.array(a), np.array(b), found)
-    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    np.testing.assert_allclose(apply(on_vectors, rewritten, a, b), expected, rtol=1e-15)
 
 
 # ---- what is left as it is --------------------------------------------------------------------
