@@ -96,7 +96,9 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                 right_low = low ^ left_low
                 i = left_low * TILE
                 j = right_low * TILE
-                for t in range(0, width, LANES):
+                for t in range(0, TILE, LANES):
+                    if t == width:  # a loop of constant length is unrolled
+                        break
                     cross = 0.0
                     if CROSS:
                         cross = combine(
