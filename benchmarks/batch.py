@@ -1,12 +1,14 @@
 """Speed of batches: jets per second, and what a second worker brings.
 
-    python benchmarks/batch.py
+    python benchmarks/batch.py [--avx2]
 
 Kernels are compiled and workers are up before anything is timed, except where a whole process is.
+--avx2 measures all of it as on a CPU without AVX-512.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +24,7 @@ from common import (
     Targets,
     best_in_turn,
     best_seconds,
+    choose_section,
     exps,
     log,
     machine,
@@ -222,9 +225,9 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
     ]
     return "\n".join(
         [
-            "## batch\n",
-            "`python benchmarks/batch.py`: many jets (Ginkgo, lam 1.5, t_cut 16): log Z, MAP tree "
-            "as Newick, number of trees. What is compared is timed in rounds; the best counts.\n",
+            "`python benchmarks/batch.py` (`--avx2` as on a CPU without AVX-512): many jets "
+            "(Ginkgo, lam 1.5, t_cut 16): log Z, MAP tree as Newick, number of trees. What is "
+            "compared is timed in rounds; the best counts.\n",
             *(f"- {fact}" for fact in (*machine(), yardstick_fact(), threads_fact())),
             "\n### Targets\n",
             targets.table(),
@@ -239,8 +242,11 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
 
 
 def main() -> None:
-    text = measure()
-    write_section("batch", text)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--avx2", action="store_true", help="as on a CPU without AVX-512")
+    name = choose_section("batch", parser.parse_args().avx2)
+    text = f"## {name}\n\n{measure()}"
+    write_section(name, text)
     print(text)
 
 

@@ -25,6 +25,7 @@ EXPS = 100_000
 DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # else modules are compiled anew in every process
 MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
 MIN_REPEATS = 3  # ... and so often
+AVX2 = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
@@ -93,6 +94,27 @@ def run_python(*arguments: str) -> str:
     return done.stdout
 
 
+def without_avx512() -> bool:
+    """Whether this process computes as on a CPU without AVX-512."""
+    return all(os.environ.get(name) == value for name, value in AVX2.items())
+
+
+def choose_section(name: str, avx2: bool) -> str:
+    """The section to write: that of a benchmark, or of the same without AVX-512.
+
+    For the latter the program starts anew, since NumPy and the compiler look at the CPU only once.
+    """
+    if not avx2:
+        return name
+    if not without_avx512():
+        from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatched
+
+        newer = [unit for unit in dispatched if unit == "X86_V4" or unit.startswith("AVX512")]
+        os.environ.update(AVX2, NPY_DISABLE_CPU_FEATURES=" ".join(newer))
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    return f"{name} without AVX-512"
+
+
 def machine() -> list[str]:
     """Facts about the machine and the versions, without its name."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
@@ -119,7 +141,8 @@ def _vector_units() -> str:
     except OSError:
         return "vector units unknown"
     found = [name for name in ("avx2", "fma", "avx512f", "asimd") if name in flags]
-    return "with " + ", ".join(found) if found else "no avx2"
+    unused = " (which neither NumPy nor the kernels may use)" if without_avx512() else ""
+    return "with " + ", ".join(found) + unused if found else "no avx2"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
