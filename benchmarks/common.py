@@ -25,7 +25,7 @@ EXPS = 100_000
 DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # else modules are compiled anew in every process
 MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
 MIN_REPEATS = 3  # ... and so often
-AVX2 = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
+AVX2 = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}  # what to compile for
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
