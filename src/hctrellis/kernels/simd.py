@@ -19,6 +19,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -399,6 +400,10 @@ for _two in _VECTOR_PAIRS:
     compiled(where, VECTOR, types.Boolean, *_two)(_blended)
 
 
+def _better(comparison: str, builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(comparison, a, b), a, b)
+
+
 def _choice(function: Callable[..., Any], comparison: str) -> None:
     """min or max: a compare and a select, which the CPU has as one instruction."""
 
@@ -406,7 +411,7 @@ def _choice(function: Callable[..., Any], comparison: str) -> None:
         a, b = args
         if VECTOR in signature.args:
             a, b = _as_vectors(context, builder, signature.args, args)
-        return builder.select(builder.fcmp_ordered(comparison, a, b), a, b)
+        return _better(comparison, builder, a, b)
 
     for pair in ((VECTOR, VECTOR), (VECTOR, types.Float), (types.Float, VECTOR)):
         compiled(function, VECTOR, *pair)(codegen)
@@ -484,9 +489,5 @@ def _folded(join: Callable[..., Any]) -> Callable[..., Any]:
     return codegen
 
 
-def _larger_one(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-
-compiled(highest, types.float64, VECTOR)(_folded(_larger_one))
+compiled(highest, types.float64, VECTOR)(_folded(partial(_better, ">")))
 compiled(total, types.float64, VECTOR)(_folded(lambda builder, a, b: builder.fadd(a, b)))
