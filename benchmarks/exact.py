@@ -257,6 +257,21 @@ def ginkgo_where(left, right, parent):
     return hct.where(parent[0] ** 2 >= T_CUT, heavy + light - LOG_NORM, -np.inf)
 
 
+def ginkgo_arrays(left, right, parent):
+    """The same with what the parent alone decides as features, as the documentation advises.
+
+    Features: the mass; as a parent, lam / t, and the log weight of a child with mass, less what its
+    mass takes away, and of a leaf. (Compiled, this is no gain: what is the same for all splits of a
+    parent is computed once in any case.)
+    """
+    first, second = np.maximum(left[0], right[0]), np.minimum(left[0], right[0])
+    rest = LAM / (parent[0] - first) ** 2
+    heavy = np.where(first > 0, parent[2] - parent[1] * first**2, parent[3])
+    return heavy + np.where(
+        second > 0, np.log(rest) - rest * second**2, np.log(-np.expm1(-rest * T_CUT))
+    )
+
+
 @numba.njit
 def ginkgo_term(t, rate):
     if t > 0:
@@ -291,6 +306,13 @@ def mass_features(model: hct.Potential, clusters: object) -> list[np.ndarray]:
     return model.describe(clusters).features
 
 
+def parent_features(model: hct.Potential, clusters: object) -> list[np.ndarray]:
+    (mass,) = mass_features(model, clusters)
+    t = np.maximum(mass**2, np.finfo(float).tiny)  # a leaf is no parent
+    own = np.where(t >= T_CUT, -LOG_NORM, -np.inf)
+    return [mass, LAM / t, own + np.log(LAM / t), own + np.log(-np.expm1(-LAM / t * T_CUT))]
+
+
 FORMULAS = [
     Formula(
         "Linkage average",
@@ -312,9 +334,13 @@ FORMULAS = [
     ),
     Formula(
         "Ginkgo",
+        parent_features,
+        {"NumPy": ginkgo_arrays},
+    ),
+    Formula(
+        "Ginkgo",
         mass_features,
         {
-            "NumPy": ginkgo_where,
             "Numba, where": numba.njit(error_model="numpy")(ginkgo_where),
             "Numba, branching": ginkgo_branching,
         },

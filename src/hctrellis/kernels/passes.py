@@ -13,7 +13,7 @@ import numpy as np
 
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.elementary import exp2
-from hctrellis.kernels.simd import LANES, load, splat, store, total
+from hctrellis.kernels.simd import LANES, choose, highest, load, maximum, splat, store, total
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 LARGE = 1e100  # the square is still a number
@@ -50,36 +50,40 @@ def absorb(parents, offsets, lefts, rights, log_weights, best, scale, rest, shar
     widest = 0
     for p in range(parents.size):
         widest = max(widest, offsets[p + 1] - offsets[p])
-    powers, rests = np.empty((2, widest + LANES))
+    tops, powers, rests = np.empty((3, widest + LANES))
     for p in range(parents.size):
         parent = parents[p]
         start = offsets[p]
         count = offsets[p + 1] - start
-        top = peak = NEVER
         for i in range(count):
             if not log_weights[start + i] < np.inf:
                 return start + i
-            left, right = lefts[start + i], rights[start + i]
+            left, right = np.uint64(lefts[start + i]), np.uint64(rights[start + i])
             x = log_weights[start + i] * LOG2E
-            power = x + scale[left] + scale[right]
-            top = max(top, x + best[left] + best[right])
-            peak = max(peak, power)
-            powers[i] = max(power, NEVER)
-            rests[i] = rest[left] * rest[right] if power > FORBIDDEN else 0.0
-        powers[count : count + LANES] = NEVER
-        rests[count : count + LANES] = 0.0
+            tops[i] = x + (best[left] + best[right])
+            powers[i] = x + (scale[left] + scale[right])
+            rests[i] = rest[left] * rest[right]
+        for i in range(count, count + LANES):
+            tops[i] = powers[i] = NEVER
+            rests[i] = 0.0
+        top_v = peak_v = splat(NEVER)
+        for i in range(0, count, LANES):
+            top_v = maximum(top_v, load(tops, i))
+            peak_v = maximum(peak_v, load(powers, i))
+        top, peak = highest(top_v), highest(peak_v)
         acc = splat(0.0)
         for i in range(0, count, LANES):
-            terms = exp2(load(powers, i) - peak) * load(rests, i)
+            power = load(powers, i)
+            terms = exp2(power - peak) * choose(power - FORBIDDEN, load(rests, i), 0.0)
             store(rests, i, terms)
             acc = acc + terms
         possible = top > FORBIDDEN
         z = total(acc)
         factor = 1.0
         if z > LARGE:
-            z, power = math.frexp(z)
-            peak += power
-            factor = 2.0**-power
+            z, digits = math.frexp(z)
+            peak += digits
+            factor = 2.0**-digits
         best[parent] = top if possible else NEVER
         scale[parent] = peak if possible else NEVER
         rest[parent] = z if possible else 0.0

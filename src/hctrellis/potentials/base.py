@@ -171,7 +171,8 @@ class Potential(ABC):
         root : bool
             Whether the parents are the root.
         single : bool array, shape (2, m)
-            Whether the left and the right children are single leaves.
+            Whether the left and the right children are single leaves; of no meaning where `code`
+            does not tell these apart.
         cross : array or None
             The least or greatest distance between the children, if `code` asks for it.
         """

@@ -1,14 +1,14 @@
 """Passes over splits that are listed chunk by chunk, with log weights in an array.
 
 They serve potentials that only NumPy can evaluate, on the full lattice, and any potential on a
-sparse trellis: the potential weighs some 100,000 splits in one call, and a compiled loop adds them
+sparse trellis: the potential weighs some 10,000 splits in one call, and a compiled loop adds them
 up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from hctrellis.potentials.base import Potential, extreme_distances
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
 
-CHUNK_SPLITS = 1 << 16  # weighed in one call
+CHUNK_SPLITS = 3 << 12  # weighed in one call: arrays of 96 kB stay in the cache and in the heap
 
 
 class Splits(NamedTuple):
@@ -44,6 +44,34 @@ def compiled(potential: Potential) -> bool:
     return None not in codes and sum(c is not None and c.cross is not None for c in codes) <= 1
 
 
+class Fetched(Sequence["FloatArray"]):
+    """The features of one of the three clusters of many splits, each fetched when asked for."""
+
+    def __init__(
+        self, table: Sequence[FloatArray], fetch: Callable[[FloatArray], FloatArray]
+    ) -> None:
+        self._table = table
+        self._fetch = fetch
+        self._found: dict[int, FloatArray] = {}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, index: int) -> FloatArray: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[FloatArray]: ...
+
+    def __getitem__(self, index: int | slice) -> FloatArray | list[FloatArray]:
+        if isinstance(index, slice):
+            return [self[f] for f in range(len(self))[index]]
+        f = range(len(self))[index]
+        if f not in self._found:
+            self._found[f] = self._fetch(self._table[f])
+        return self._found[f]
+
+
 class Weights:
     """Log psi of splits given by the numbers of their clusters, in NumPy."""
 
@@ -53,24 +81,33 @@ class Weights:
         with np.errstate(all="ignore"):
             described = [part.describe(vertices) for part in potential.parts]
         self.features = [features for features, _ in described]
-        terms = (own for _, own in described if own is not None)
-        self.own: FloatArray = sum(terms, np.zeros(len(vertices)))
+        terms = [own for _, own in described if own is not None]
+        self.own: FloatArray | None = sum(terms[1:], terms[0]) if terms else None
 
     def __call__(self, splits: Splits) -> FloatArray:
         """Log psi of each split; the root is alone, or not among the parents."""
         lefts, rights = splits.lefts, splits.rights
-        parents = np.repeat(splits.parents, np.diff(splits.offsets))
-        single = np.array([self.vertices.single(lefts), self.vertices.single(rights)])
+        each = np.diff(splits.offsets)
         root = bool(splits.parents[-1] == self.vertices.root)
-        total = self.own[parents]
+
+        def of_parents(row: FloatArray) -> FloatArray:
+            return np.repeat(row[splits.parents], each)
+
+        total = np.zeros(len(lefts)) if self.own is None else of_parents(self.own)
         with np.errstate(all="ignore"):
             for part, table in zip(self.potential.parts, self.features, strict=True):
-                left, right, both = (
-                    [row.take(numbers) for row in table] for numbers in (lefts, rights, parents)
-                )
-                cross = self._cross(part, lefts, rights)
-                total += part.evaluate(left, right, both, root, single, cross)
+                sides = (lambda row: row.take(lefts), lambda row: row.take(rights), of_parents)
+                left, right, parent = (Fetched(table, fetch) for fetch in sides)
+                single, cross = self._single(part, splits), self._cross(part, lefts, rights)
+                total += part.evaluate(left, right, parent, root, single, cross)
         return total
+
+    def _single(self, part: Potential, splits: Splits) -> BoolArray:
+        """Whether the children are single leaves; "no" where it makes no difference."""
+        code = part.code()
+        if code is None or code.leaf is None:
+            return np.broadcast_to(False, (2, len(splits.lefts)))
+        return np.array([self.vertices.single(side) for side in (splits.lefts, splits.rights)])
 
     def _cross(self, part: Potential, lefts: IntArray, rights: IntArray) -> FloatArray | None:
         code = part.code()
