@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.compiler import Flags
 from numba.extending import overload, register_jitable
 
-from hctrellis.kernels.simd import VECTOR, blend, compiled, fma, maximum, minimum
+from hctrellis.kernels.simd import VECTOR, blend, compiled, every, fma, maximum, minimum
 from hctrellis.logs import LOG2E
 
 _SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
@@ -249,6 +250,8 @@ def _log(x):
 
 @register_jitable
 def _vector_log(x):
+    if every((x >= _LEAST_NORMAL) & (x < math.inf)):
+        return _log_of_parts(*_mantissa_exponent(x))
     tiny = x < _LEAST_NORMAL
     m, k = _mantissa_exponent(blend(tiny, x * 2.0**54, x))
     log = _log_of_parts(m, k + blend(tiny, -54.0, 0.0))
@@ -276,13 +279,51 @@ def _vector_log1p(x):
     return _vector_log(u) + blend((u > 0.0) & (u < math.inf), lost, 0.0)
 
 
+def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a vector as one that is called, instead of becoming a part of its caller.
+
+    It has all registers to itself, and it may branch: a call, unlike a branch, is left out by
+    `where` if its result is not needed.
+    """
+
+    def called(x):
+        return function(x)
+
+    name = f"hctrellis{function.__name__}"
+
+    @compiled(called, VECTOR, VECTOR)
+    def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        known = builder.module.globals.get(name)
+        if known is None:
+            kind = args[0].type
+            known = ir.Function(builder.module, ir.FunctionType(kind, [kind]), name)
+            known.linkage = "internal"
+            known.attributes.add("noinline")
+            inside = ir.IRBuilder(known.append_basic_block())
+            flags: Any = Flags()
+            flags.error_model = "numpy"
+            flags.forceinline = True
+            body = context.compile_subroutine(inside, function, signature, flags=flags)
+            _status, result = context.call_internal_no_propagate(
+                inside, body.fndesc, signature, known.args
+            )
+            inside.ret(result)
+        return builder.call(known, args)
+
+    return called
+
+
 def _extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
     """Let a function of Python or NumPy take vectors."""
-    overload(function)(lambda x: on_vectors if x == VECTOR else None)
+    overload(function)(lambda x: (lambda x: on_vectors(x)) if x == VECTOR else None)
 
 
-for _module in (math, np):
-    _extend(_module.exp, _vector_exp)
-    _extend(_module.expm1, _vector_expm1)
-    _extend(_module.log, _vector_log)
-    _extend(_module.log1p, _vector_log1p)
+for _name, _on_vectors in (
+    ("exp", _vector_exp),
+    ("expm1", _vector_expm1),
+    ("log", _vector_log),
+    ("log1p", _vector_log1p),
+):
+    _called = _apart(_on_vectors)
+    for _module in (math, np):
+        _extend(getattr(_module, _name), _called)

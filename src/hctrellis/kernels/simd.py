@@ -156,6 +156,11 @@ def blend(mask, a, b):
     return np.where(mask, a, b)
 
 
+def every(mask):
+    """Whether a mask holds in all lanes."""
+    return np.all(mask)
+
+
 # -- their compiled faces ----------------------------------------------------------------------
 
 
@@ -358,6 +363,16 @@ for _operators, _instruction in (
         _logic(_operator, _instruction)
 
 
+def _in_all(builder: Any, mask: Any) -> Any:
+    bits = builder.bitcast(mask, ir.IntType(LANES))
+    return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
+
+
+@compiled(every, types.boolean, _MASK)
+def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return _in_all(builder, args[0])
+
+
 def _blended(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     a, b = _as_vectors(context, builder, signature.args[1:], args[1:])
     return builder.select(args[0], a, b)
@@ -372,9 +387,7 @@ def _chosen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     a, _ = _as_vectors(context, builder, signature.args[1:], args[1:])
     before = builder.block
     mixed, after = builder.append_basic_block("mixed"), builder.append_basic_block("chosen")
-    bits = builder.bitcast(mask, ir.IntType(LANES))
-    every = builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
-    builder.cbranch(every, after, mixed).set_weights(_USUALLY)
+    builder.cbranch(_in_all(builder, mask), after, mixed).set_weights(_USUALLY)
     builder.position_at_end(mixed)
     blended = _blended(context, builder, signature, args)
     builder.branch(after)
