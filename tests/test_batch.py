@@ -9,6 +9,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import awkward as ak
@@ -190,7 +191,9 @@ def test_newick_of_many_trees(data):
             children.append(pair)
         trees.append(hct.Tree(children))
     stacked = np.array([tree.children for tree in trees], np.int64).reshape(m, n - 1, 2)
-    assert newick_many(stacked) == [tree.to_newick() for tree in trees]
+    texts, offsets = newick_many(stacked)
+    found = [texts[i:j].tobytes().decode() for i, j in pairwise(offsets)]
+    assert found == [tree.to_newick() for tree in trees]
 
 
 # ---- true trees -------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
 
 MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
+COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
 
 Model: TypeAlias = type[Ginkgo] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
@@ -52,7 +53,7 @@ class Columns:
         -inf where every tree is forbidden; NaN where there is an error.
     children : int64 array, shape (m, n - 1, 2)
         `Tree.children` of the MAP trees; of no meaning where there is none.
-    n_trees : object array of int, shape (m,)
+    n_trees : int64 array, or object array of int where they may not fit, shape (m,)
         Numbers of trees of non-zero weight.
     entropy : float64 array, shape (m,)
         NaN where it was not asked for, where every tree is forbidden, or where there is an error.
@@ -74,7 +75,7 @@ class Columns:
             log_partition=np.full(m, np.nan),
             map_log_weight=np.full(m, np.nan),
             children=np.zeros((m, n - 1, 2), np.int64),
-            n_trees=np.zeros(m, object),
+            n_trees=np.zeros(m, np.int64 if n <= COUNTABLE_LEAVES else object),
             entropy=np.full(m, np.nan),
             errors={},
         )
@@ -293,7 +294,7 @@ def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntAr
     columns.map_log_weight[kept] = map_log_weight
     columns.children[kept] = children[sound]
     columns.entropy[kept] = np.maximum(entropies, 0.0)
-    columns.n_trees[kept] = n_trees.astype(np.int64)
+    columns.n_trees[kept] = n_trees  # exact: MOST_LEAVES have fewer than 2^53
     others: list[int] = rows[~sound].tolist()
     return others
 

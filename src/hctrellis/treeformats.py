@@ -375,7 +375,9 @@ def format_newick(
     return "".join(_newick_pieces(tree, names)) + ";"
 
 
-def newick_many(children: IntArray, labels: Sequence[Sequence[str]] | None = None) -> list[str]:
+def newick_many(
+    children: IntArray, labels: Sequence[Sequence[str]] | None = None
+) -> tuple[npt.NDArray[np.uint8], IntArray]:
     """Write many trees of equal numbers of leaves in Newick format.
 
     Parameters
@@ -385,10 +387,18 @@ def newick_many(children: IntArray, labels: Sequence[Sequence[str]] | None = Non
     labels : sequence of m sequences of n str, optional
         Labels of the leaves of each tree; "0", "1", ... if not given.
 
+    Returns
+    -------
+    texts : uint8 array
+        All texts, one after the other, in UTF-8.
+    offsets : int array, shape (m + 1,)
+        Where each begins, and where the last one ends.
+
     Examples
     --------
-    >>> newick_many(np.array([[[0, 1], [3, 2]], [[1, 2], [0, 3]]]))
-    ['((0,1),2);', '(0,(1,2));']
+    >>> texts, offsets = newick_many(np.array([[[0, 1], [3, 2]], [[1, 2], [0, 3]]]))
+    >>> texts.tobytes().decode(), offsets.tolist()
+    ('((0,1),2);(0,(1,2));', [0, 10, 20])
     """
     from hctrellis.kernels.newick import write_newick
 
@@ -399,13 +409,11 @@ def newick_many(children: IntArray, labels: Sequence[Sequence[str]] | None = Non
         names = [quote_label(label).encode() for row in labels for label in row]
     starts = np.cumsum([0, *map(len, names)])
     groups = starts[::n_leaves]  # where the labels of each tree begin and end
-    totals = np.broadcast_to(np.diff(groups), m) + 3 * (n_leaves - 1) + 1
-    ends = np.cumsum(totals)
-    out = np.empty(int(totals.sum()), np.uint8)
-    write_newick(children, np.frombuffer(b"".join(names), np.uint8), starts, labels is None, out)
-    text = out.tobytes()
-    pairs = zip((ends - totals).tolist(), ends.tolist(), strict=True)
-    return [text[start:end].decode() for start, end in pairs]
+    lengths = np.broadcast_to(np.diff(groups), m) + 3 * (n_leaves - 1) + 1
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    texts = np.empty(int(offsets[-1]), np.uint8)
+    write_newick(children, np.frombuffer(b"".join(names), np.uint8), starts, labels is None, texts)
+    return texts, offsets
 
 
 def quote_label(label: str) -> str:

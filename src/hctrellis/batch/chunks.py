@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from hctrellis.clusters import BoolArray
     from hctrellis.tree import FloatArray, IntArray
 
-COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
 DECIMAL_DIGITS = 38  # of an Arrow decimal; (2n - 3)!! has 36 at the 28 leaves that are possible
 
 
@@ -174,11 +173,13 @@ class JetChunk(Chunk):
 def _malformed(momenta: FloatArray) -> BoolArray:
     """Whether a particle has a momentum that a jet refuses."""
     with np.errstate(all="ignore"):
-        energies = momenta[:, 0] ** 2
-        squares = (momenta[:, 1:] ** 2).sum(axis=1)
+        energies, *others = (momenta**2).T
+        squares = others[0] + others[1] + others[2]
         space_like = energies - squares < -SPACE_LIKE_TOLERANCE * np.maximum(energies, squares)
-        usual = (np.abs(momenta) <= LARGEST).all(axis=1)
-    malformed: BoolArray = ~usual | (momenta[:, 0] < 0) | space_like
+    malformed: BoolArray = space_like | (momenta[:, 0] < 0)
+    usual = np.abs(momenta) <= LARGEST
+    if not usual.all():  # row by row, this takes longer than all the rest
+        malformed |= ~usual.all(axis=1)
     return malformed
 
 
@@ -232,8 +233,9 @@ class Answers:
         m = len(chunk)
         self.chunk, self.wanted = chunk, wanted
         self.errors = chunk.check()
-        self.n_trees = np.full(m, None, object)
-        self.map_trees = np.full(m, None, object)
+        self.n_trees = np.zeros(m, object if wanted.wide else np.int64)
+        self.unsolved = np.ones(m, bool)
+        self.map_trees: list[tuple[IntArray, Any]] = []
         names = ("log_partition", "map_log_weight", "entropy", "true_log_weight", "seconds")
         self.numbers = {name: np.full(m, np.nan) for name in names}
 
@@ -255,7 +257,8 @@ class Answers:
         for name in ("log_partition", "map_log_weight", "entropy"):
             self.numbers[name][rows] = getattr(found, name)
         self.numbers["seconds"][rows] = np.where(solved, seconds, np.nan)
-        self.n_trees[rows[solved]] = found.n_trees[solved]
+        self.n_trees[rows] = found.n_trees
+        self.unsolved[rows] = ~solved
         self._write_trees(rows, found.children, solved & (found.log_partition > -math.inf))
 
     def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:
@@ -263,7 +266,21 @@ class Answers:
 
         rows = rows[possible]
         if len(rows) > 0:
-            self.map_trees[rows] = newick_many(children[possible], self.chunk.labels(rows))
+            texts, offsets = newick_many(children[possible], self.chunk.labels(rows))
+            pa = arrow()
+            buffers = (pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(texts))
+            self.map_trees.append((rows, pa.StringArray.from_buffers(len(rows), *buffers)))
+
+    def _trees_in_order(self) -> Any:
+        """The texts of all groups, those of each data set in its row."""
+        pa = arrow()
+        if not self.map_trees:
+            return pa.nulls(len(self.chunk), pa.string())
+        rows, texts = zip(*self.map_trees, strict=True)
+        places = np.full(len(self.chunk), -1)
+        found = np.concatenate(rows)
+        places[found] = np.arange(len(found))
+        return pa.concat_arrays(texts).take(pa.array(places, mask=places < 0))
 
     def weigh(self, rows: IntArray) -> None:
         """Fill in the log weights of the true trees of a group."""
@@ -288,11 +305,12 @@ class Answers:
         """All columns as an Arrow table."""
         pa = arrow()
         m, schema = len(self.chunk), self.wanted.schema()
+        errors = [self.errors.get(row) for row in range(m)] if self.errors else pa.nulls(m)
         columns = {
             "n": self.chunk.sizes,
-            "map_tree": self.map_trees,
-            "n_trees": pa.array(self.n_trees, schema.field("n_trees").type),
-            "error": [self.errors.get(row) for row in range(m)],
+            "map_tree": self._trees_in_order(),
+            "n_trees": pa.array(self.n_trees, schema.field("n_trees").type, mask=self.unsolved),
+            "error": errors,
         }
         for name, values in self.numbers.items():
             columns[name] = pa.array(values, mask=np.isnan(values))

@@ -9,12 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hctrellis.batch.chunks import COUNTABLE_LEAVES, Wanted, solve_chunk
+from hctrellis.batch.chunks import Wanted, solve_chunk
 from hctrellis.batch.engines import as_engine
 from hctrellis.batch.inputs import as_source
 from hctrellis.batch.result import BatchResult
 from hctrellis.batch.store import Folder, Memory
 from hctrellis.batch.tables import arrow
+from hctrellis.lanes import COUNTABLE_LEAVES
 from hctrellis.potentials.checks import as_count
 from hctrellis.progress import Progress, followed
 
