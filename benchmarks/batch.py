@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,17 +170,23 @@ def local_gain(scheduler: str) -> Gain:
 
 
 def cluster_gain() -> Gain:
+    """A cluster of two workers, and the same while all work goes to one of them."""
     from distributed import Client, LocalCluster
 
-    options = {"threads_per_worker": 1, "dashboard_address": ":0"}
-    with ExitStack() as stack:
-        runs = []
-        for workers in (1, 2):
-            cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
-            client = stack.enter_context(Client(cluster))
-            client.wait_for_workers(workers)
-            client.run(infer, ginkgo(WARM, leaves=(5, 10), rng=1))
-            runs.append(lambda jets, c=client: infer(jets, c))
+    class OfOneWorker(Client):
+        worker = ""
+
+        def nthreads(self) -> dict[str, int]:
+            return {self.worker: super().nthreads()[self.worker]}
+
+        def submit(self, *arguments: object, **options: object) -> object:
+            return super().submit(*arguments, workers=[self.worker], **options)
+
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster) as two, OfOneWorker(cluster) as one:
+        two.wait_for_workers(2)
+        one.worker, _other = two.run(infer, ginkgo(WARM, leaves=(5, 10), rng=1))
+        runs = (lambda jets, c=client: infer(jets, c) for client in (one, two))
         return gain("Dask LocalCluster, two workers", *runs)
 
 

@@ -122,9 +122,13 @@ def solve_jets(
         from hctrellis.kernels.products import minkowski_products
 
         one = _with_parameters(model, tuple(parameters.items()))
-        params = [np.tile(one.params(root), (m, 1)) for root in (False, True)]
-        products = np.moveaxis(minkowski_products(np.ascontiguousarray(momenta.T)), -1, 0)
-        stack = _Stack((one.code(),), left, [products], *params)
+        lanes = _lanes(m)
+        params = [
+            np.repeat(np.array(one.params(root))[:, None], len(lanes), axis=1)
+            for root in (False, True)
+        ]
+        products = minkowski_products(np.take(momenta.T, lanes, axis=-1))
+        stack = _Stack((one.code(),), np.arange(m), [products], *params)
         left = _solve_together(columns, stack, entropy)
     _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
     return columns
@@ -196,15 +200,16 @@ class _Stack(NamedTuple):
     ----------
     codes : tuple of SplitCode
         The split functions that all of them have.
-    rows : list of int
+    rows : int array, shape (m,)
         Their places in the columns.
-    sums : list of arrays, shape (m, n, n) or (m, n + 1)
-        What is added up over pairs and leaves; or a number by size.
-    params, root_params : arrays, shape (m, k)
+    sums : list of arrays, shape (n, n, m) or (n + 1, m)
+        What is added up over pairs and leaves; or a number by size. Here and below, the last of
+        the m fills vectors that would not be full.
+    params, root_params : arrays, shape (k, m)
     """
 
     codes: tuple[SplitCode, ...]
-    rows: list[int]
+    rows: IntArray
     sums: list[FloatArray]
     params: FloatArray
     root_params: FloatArray
@@ -225,11 +230,22 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
             others.append(row)
     stacks = []
     for (codes, _), found in kinds.items():
-        rows = [row for row, _ in found]
-        sums = [np.array(arrays) for arrays in zip(*(arrays for _, arrays in found), strict=True)]
-        alike = [potentials[row] for row in rows]
+        rows = np.array([row for row, _ in found])
+        lanes = _lanes(len(rows))
+        sums = [
+            np.stack([arrays[lane] for lane in lanes], axis=-1)
+            for arrays in zip(*(arrays for _, arrays in found), strict=True)
+        ]
+        alike = [potentials[rows[lane]] for lane in lanes]
         stacks.append(_Stack(codes, rows, sums, _params(alike, False), _params(alike, True)))
     return stacks, others
+
+
+def _lanes(m: int) -> IntArray:
+    """The numbers of m data sets, and of the last one until vectors are full."""
+    from hctrellis.kernels.simd import LANES
+
+    return np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)
 
 
 def _as_arrays(potential: Potential) -> list[FloatArray]:
@@ -249,8 +265,9 @@ def _as_arrays(potential: Potential) -> list[FloatArray]:
 
 
 def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
-    """The parameters of potentials of one kind, a row each."""
-    return np.array([[p for part in each.parts for p in part.params(root)] for each in potentials])
+    """The parameters of potentials of one kind, a column each."""
+    rows = [[p for part in each.parts for p in part.params(root)] for each in potentials]
+    return np.ascontiguousarray(np.array(rows).T)
 
 
 def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
@@ -259,19 +276,19 @@ def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]
     from hctrellis.kernels.simd import LANES
 
     m, n = len(stack.rows), columns.children.shape[1] + 1
-    lanes = np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)  # the last fills those left over
     kernel = bind(("weights", "batch"), stack.codes)
     features = sum(code.n_features for code in stack.codes)
     width = kernel.FEATURES + LANES * (features + entropy)
-    answers = np.empty((len(lanes), 4))
-    children = np.zeros((len(lanes), n - 1, 2), np.int64)
+    filled = stack.params.shape[1]
+    answers = np.empty((filled, 4))
+    children = np.zeros((filled, n - 1, 2), np.int64)
     try:
         kernel.solve(
-            tuple(np.moveaxis(array, 0, -1)[..., lanes].ravel() for array in stack.sums),
+            tuple(array.ravel() for array in stack.sums),
             np.array([array.ndim == 2 for array in stack.sums]),
             tuple(np.empty(LANES << n) for _ in stack.sums),
-            tuple(column[lanes] for column in stack.params.T),
-            tuple(column[lanes] for column in stack.root_params.T),
+            tuple(stack.params),
+            tuple(stack.root_params),
             _lattice(n, width),
             width,
             entropy,
@@ -280,19 +297,21 @@ def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]
         )
     except Exception:
         if any(code.users for code in stack.codes):  # a user's function may raise anything
-            return stack.rows
+            return list(map(int, stack.rows))
         raise
-    return _keep(columns, np.array(stack.rows), answers[:m], children[:m])
+    return _keep(columns, stack.rows, answers[:m], children[:m])
 
 
 def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntArray) -> list[int]:
     """Write answers into the columns if they are numbers; returns the rows of all others."""
     sound = ~np.isnan(answers[:, 0])
-    kept = rows[sound]
-    log_partition, map_log_weight, n_trees, entropies = answers[sound].T
+    kept = rows
+    if not sound.all():
+        kept, answers, children = rows[sound], answers[sound], children[sound]
+    log_partition, map_log_weight, n_trees, entropies = answers.T
     columns.log_partition[kept] = log_partition
     columns.map_log_weight[kept] = map_log_weight
-    columns.children[kept] = children[sound]
+    columns.children[kept] = children
     columns.entropy[kept] = np.maximum(entropies, 0.0)
     columns.n_trees[kept] = n_trees  # exact: MOST_LEAVES have fewer than 2^53
     others: list[int] = rows[~sound].tolist()

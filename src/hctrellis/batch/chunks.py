@@ -264,9 +264,10 @@ class Answers:
     def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:
         from hctrellis.treeformats import newick_many
 
-        rows = rows[possible]
+        if not possible.all():
+            rows, children = rows[possible], children[possible]
         if len(rows) > 0:
-            texts, offsets = newick_many(children[possible], self.chunk.labels(rows))
+            texts, offsets = newick_many(children, self.chunk.labels(rows))
             pa = arrow()
             buffers = (pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(texts))
             self.map_trees.append((rows, pa.StringArray.from_buffers(len(rows), *buffers)))

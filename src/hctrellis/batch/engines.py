@@ -9,6 +9,7 @@ cancelled.
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -37,6 +38,8 @@ WAVE = 8  # the same for joblib, which is given so many at once
 ASK_EVERY = 16  # chunks for which the number of a cluster's workers is asked for again
 DASK_RETRIES = 3  # of a chunk that failed on its machine
 CONNECT_SECONDS = 20  # until a scheduler must have answered
+GATHER_SECONDS = 0.2  # between two times that answers are fetched from a cluster
+LOOK_SECONDS = 0.01  # between two looks at what is ready
 
 
 def as_engine(scheduler: Any, workers: int | None) -> Engine:
@@ -170,25 +173,34 @@ def dask(solve: Solve, chunks: Numbered, client: Any) -> Answers:
         raise ImportError('clusters need dask: pip install "hctrellis[dask]"') from None
     ours = isinstance(client, str)
     connected = _connect(distributed, client) if ours else client
-    number: dict[str, int] = {}
-    running = distributed.as_completed(loop=connected.loop, with_results=True)
+    waiting: dict[Any, int] = {}
     most = 0
     try:
         for handed_out, (i, chunk) in enumerate(chunks):
             if handed_out % ASK_EVERY == 0:  # workers come and go
                 most = AHEAD * _threads_of(connected)
             future = connected.submit(solve, chunk, pure=False, retries=DASK_RETRIES)
-            number[future.key] = i
-            running.add(future)
-            if running.count() >= most:
-                future, answer = next(running)
-                yield number.pop(future.key), answer
-        for future, answer in running:
-            yield number.pop(future.key), answer
+            waiting[future] = i
+            if len(waiting) >= most:
+                yield from _gather(connected, waiting)
+        while waiting:
+            yield from _gather(connected, waiting)
     finally:
-        connected.cancel(list(running.futures))
+        connected.cancel(list(waiting))
         if ours:
             connected.close()
+
+
+def _gather(client: Any, waiting: dict[Any, int]) -> Answers:
+    """Wait until something is ready, and a little for more: each time takes some milliseconds."""
+    enough = time.monotonic() + GATHER_SECONDS
+    while True:
+        ready = [future for future in waiting if future.done()]
+        if len(ready) == len(waiting) or (ready and time.monotonic() > enough):
+            break
+        time.sleep(LOOK_SECONDS)
+    answers = client.gather(ready)
+    yield from zip([waiting.pop(future) for future in ready], answers, strict=True)
 
 
 def _connect(distributed: Any, address: str) -> Any:
