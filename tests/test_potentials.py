@@ -28,6 +28,7 @@ from gallery import (
     value_and_size,
 )
 from hctrellis.clusters import ClusterList, Lattice
+from hctrellis.trellis.listed import Fetched
 
 relaxed = settings(deadline=None, max_examples=40)
 seeds = st.integers(0, 10_000)
@@ -379,3 +380,35 @@ def test_function_without_numba_features():
     potential = hct.FunctionPotential(FUNCTIONS["numpy"][0], features, labels="abcd")
     assert repr(potential) == "FunctionPotential(4 leaves, with_arrays)"
     assert potential.labels == tuple("abcd")
+
+
+def test_features_are_fetched_when_asked_for():
+    """Functions of NumPy arrays are given what behaves like a list, and pay for what they use."""
+    asked = []
+
+    def fetch(row):
+        asked.append(row[0])
+        return row * 10
+
+    rows = Fetched([np.array([float(f)]) for f in range(4)], fetch)
+    assert (len(rows), asked) == (4, [])
+    assert (rows[1][0], rows[-1][0], rows[1][0], asked) == (10.0, 30.0, 10.0, [1.0, 3.0])
+    assert [row[0] for row in rows[:2]] == [0.0, 10.0]
+    first, *_others = rows
+    assert (first[0], np.array(rows).ravel().tolist()) == (0.0, [0.0, 10.0, 20.0, 30.0])
+    assert sorted(asked) == [0.0, 1.0, 2.0, 3.0]
+    with pytest.raises(IndexError):
+        rows[4]
+
+
+def test_functions_of_arrays_unpack_their_features():
+    n = 6
+    matrix = similarities(n)
+
+    def weigh(left, right, parent):
+        (w_left, _), (w_right, _), (w, size) = left, right, parent
+        return (w_left + w_right - w) * size
+
+    own = hct.FunctionPotential(weigh, lambda c: [c.pair_sums(matrix), c.sizes], n_leaves=n)
+    same = hct.Dasgupta(matrix, beta=1.0)
+    assert hct.infer(own).log_partition == pytest.approx(hct.infer(same).log_partition, rel=1e-12)
