@@ -412,3 +412,73 @@ def test_functions_of_arrays_unpack_their_features():
     own = hct.FunctionPotential(weigh, lambda c: [c.pair_sums(matrix), c.sizes], n_leaves=n)
     same = hct.Dasgupta(matrix, beta=1.0)
     assert hct.infer(own).log_partition == pytest.approx(hct.infer(same).log_partition, rel=1e-12)
+
+
+def broadcasting(left, right, parent):
+    return (left[0] + right[0] - parent[0]) * parent[1]
+
+
+def filled_in(left, right, parent):
+    """Works on arrays of one shape only: a condition on the children selects parents."""
+    weights = np.empty(len(parent[0]))
+    small = parent[1] < left[1] + 2 * right[1] + 1
+    weights[small] = (left[0] + right[0] - parent[0])[small] * parent[1][small]
+    weights[~small] = np.nan
+    return weights
+
+
+def transposed(left, right, parent):
+    """Runs on rows of splits as well, but mixes them up."""
+    sums = np.array([left[0] + right[0] + 0 * parent[0], parent[0] + 0 * left[0]]).T.reshape(-1, 2)
+    return ((sums[:, 0] - sums[:, 1]).reshape(left[0].shape)) * parent[1]
+
+
+def rarely_filled_in(left, right, parent):
+    """Turns out to want arrays of one shape only when it is given many."""
+    if left[0].size > 200:
+        return filled_in(left, right, parent)
+    return broadcasting(left, right, parent)
+
+
+@pytest.mark.parametrize(
+    ("function", "in_rows"),
+    [(broadcasting, True), (filled_in, False), (transposed, False), (rarely_filled_in, True)],
+)
+def test_functions_of_arrays_are_given_parents_once_where_they_can(function, in_rows):
+    n = 9
+    matrix = similarities(n)
+    shapes = set()
+
+    def watched(left, right, parent):
+        weights = function(left, right, parent)
+        shapes.add((left[0].ndim, left[0].shape == parent[0].shape))
+        return weights
+
+    own = hct.FunctionPotential(watched, lambda c: [c.pair_sums(matrix), c.sizes], n_leaves=n)
+    assert own.broadcasts == in_rows
+    shapes.clear()
+    found = hct.infer(own)
+    expected = hct.infer(hct.Dasgupta(matrix, beta=1.0))
+    assert found.log_partition == pytest.approx(expected.log_partition, rel=1e-12)
+    assert found.map_tree == expected.map_tree
+    assert ((2, False) in shapes) == in_rows
+    assert ((1, True) in shapes) == (function is not broadcasting)
+
+
+def test_functions_of_arrays_may_depend_on_the_parent_alone():
+    own = hct.FunctionPotential(lambda left, right, parent: -parent[0], np.arange(1.0, 8.0))
+    same = hct.FunctionPotential(
+        lambda left, right, parent: -(left[0] + right[0]), np.arange(1.0, 8.0)
+    )
+    assert own.broadcasts
+    assert hct.infer(own).log_partition == pytest.approx(hct.infer(same).log_partition, rel=1e-12)
+
+
+def test_errors_of_functions_of_arrays_are_their_own():
+    def weigh(left, right, parent):
+        if left[0].size > 200:
+            raise RuntimeError("no weights today")
+        return -parent[0]
+
+    with pytest.raises(RuntimeError, match="no weights today"):
+        hct.infer(hct.FunctionPotential(weigh, np.arange(1.0, 10.0)))

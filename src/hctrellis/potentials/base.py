@@ -100,6 +100,8 @@ class Potential(ABC):
     """Whether the log weight is an energy; a constraint, which only forbids, has none."""
     distances: FloatArray | None = None
     """What the least or greatest distance between two clusters is taken of, if `code` asks."""
+    broadcasts: bool = False
+    """Whether `evaluate` takes splits in rows, one per parent, with one number of each parent."""
 
     # ---- the contract -------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 
 from hctrellis.clusters import BoolArray, Vertices
-from hctrellis.potentials.base import Potential, extreme_distances
+from hctrellis.potentials.base import Potential, Rows, extreme_distances
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
 
-CHUNK_SPLITS = 3 << 12  # weighed in one call: arrays of 96 kB stay in the cache and in the heap
+CHUNK_SPLITS = 15 << 10  # weighed in one call: arrays of 120 kB stay in the cache and in the heap
 
 
 class Splits(NamedTuple):
@@ -47,9 +47,7 @@ def compiled(potential: Potential) -> bool:
 class Fetched(Sequence["FloatArray"]):
     """The features of one of the three clusters of many splits, each fetched when asked for."""
 
-    def __init__(
-        self, table: Sequence[FloatArray], fetch: Callable[[FloatArray], FloatArray]
-    ) -> None:
+    def __init__(self, table: Rows, fetch: Callable[[FloatArray], FloatArray]) -> None:
         self._table = table
         self._fetch = fetch
         self._found: dict[int, FloatArray] = {}
@@ -66,7 +64,7 @@ class Fetched(Sequence["FloatArray"]):
     def __getitem__(self, index: int | slice) -> FloatArray | list[FloatArray]:
         if isinstance(index, slice):
             return [self[f] for f in range(len(self))[index]]
-        f = range(len(self))[index]
+        f = index if index in self._found else range(len(self))[index]
         if f not in self._found:
             self._found[f] = self._fetch(self._table[f])
         return self._found[f]
@@ -86,27 +84,58 @@ class Weights:
 
     def __call__(self, splits: Splits) -> FloatArray:
         """Log psi of each split; the root is alone, or not among the parents."""
-        lefts, rights = splits.lefts, splits.rights
         each = np.diff(splits.offsets)
-        root = bool(splits.parents[-1] == self.vertices.root)
-
-        def of_parents(row: FloatArray) -> FloatArray:
-            return np.repeat(row[splits.parents], each)
-
-        total = np.zeros(len(lefts)) if self.own is None else of_parents(self.own)
+        even = bool((each == each[0]).all())
+        if self.own is None:
+            total = np.zeros(len(splits.lefts))
+        else:
+            total = np.repeat(self.own[splits.parents], each)
         with np.errstate(all="ignore"):
             for part, table in zip(self.potential.parts, self.features, strict=True):
-                sides = (lambda row: row.take(lefts), lambda row: row.take(rights), of_parents)
-                left, right, parent = (Fetched(table, fetch) for fetch in sides)
-                single, cross = self._single(part, splits), self._cross(part, lefts, rights)
-                total += part.evaluate(left, right, parent, root, single, cross)
+                if even and part.broadcasts:
+                    total += self._in_rows(part, table, splits, each)
+                else:
+                    total += self._one_by_one(part, table, splits, each)
         return total
+
+    def _in_rows(self, part: Potential, table: Rows, splits: Splits, each: IntArray) -> FloatArray:
+        """Log psi by one part that takes the splits in rows, with one number of each parent."""
+        shape = (len(each), int(each[0]))
+        try:
+            return self._evaluate(part, table, splits, shape, lambda row: row[splits.parents, None])
+        except Exception:  # by code that wants equal shapes after all, or else it is raised again
+            return self._one_by_one(part, table, splits, each)
+
+    def _one_by_one(
+        self, part: Potential, table: Rows, splits: Splits, each: IntArray
+    ) -> FloatArray:
+        shape = (len(splits.lefts),)
+        return self._evaluate(
+            part, table, splits, shape, lambda row: np.repeat(row[splits.parents], each)
+        )
+
+    def _evaluate(
+        self,
+        part: Potential,
+        table: Rows,
+        splits: Splits,
+        shape: tuple[int, ...],
+        of_parents: Callable[[FloatArray], FloatArray],
+    ) -> FloatArray:
+        """Log psi by one part, whose features of the children are given in some shape."""
+        left = Fetched(table, lambda row: row.take(splits.lefts).reshape(shape))
+        right = Fetched(table, lambda row: row.take(splits.rights).reshape(shape))
+        parent = Fetched(table, of_parents)
+        root = bool(splits.parents[-1] == self.vertices.root)
+        single = self._single(part, splits).reshape(2, *shape)
+        cross = self._cross(part, splits.lefts, splits.rights)
+        return part.evaluate(left, right, parent, root, single, cross).ravel()
 
     def _single(self, part: Potential, splits: Splits) -> BoolArray:
         """Whether the children are single leaves; "no" where it makes no difference."""
         code = part.code()
         if code is None or code.leaf is None:
-            return np.broadcast_to(False, (2, len(splits.lefts)))
+            return np.zeros((2, len(splits.lefts)), bool)
         return np.array([self.vertices.single(side) for side in (splits.lefts, splits.rights)])
 
     def _cross(self, part: Potential, lefts: IntArray, rights: IntArray) -> FloatArray | None:
