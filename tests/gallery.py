@@ -108,7 +108,7 @@ def with_arrays(left, right, parent):
 
 def with_arrays_forbidding(left, right, parent):
     far = np.abs(left[1] - right[1]) > 2
-    return np.where(far, -np.inf, 0.1 * left[0] * right[0])
+    return np.where(far, -np.inf, 0.1 * left[0] * right[0] + np.log(parent[1]))
 
 
 @numba.njit
@@ -128,7 +128,7 @@ def branching(left, right, parent):
 def forbidding(left, right, parent):
     if abs(left[1] - right[1]) > 2:
         return -np.inf
-    return 0.1 * left[0] * right[0]
+    return 0.1 * left[0] * right[0] + math.log(parent[1])
 
 
 def by_sums(values, formula):
@@ -154,7 +154,7 @@ def _branch(l, r, nl, nr):
 
 
 def _near_sizes(l, r, nl, nr):
-    return -math.inf if abs(nl - nr) > 2 else 0.1 * l * r
+    return -math.inf if abs(nl - nr) > 2 else 0.1 * l * r + math.log(nl + nr)
 
 
 FUNCTIONS = {

@@ -220,7 +220,7 @@ def spread_block(block, start, each, lattice, table, width, node, entries):
             if SCALED:
                 factor = load(factors, entry)
                 e = e * factor
-                missing = missing - np.log(maximum(factor, TINY)) * LOG2E
+                missing = missing - log(maximum(factor, TINY)) * LOG2E
             if CHECKED:
                 e = choose(w - FORBIDDEN, e, 0.0)
             below = load(table, splits[k] + last) + load(table, cell - splits[k] + last)

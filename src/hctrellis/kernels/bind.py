@@ -30,14 +30,15 @@ from numba.core import types as nt
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
-from hctrellis.kernels import elementary, simd
+from hctrellis.kernels import elementary, logged, simd
 from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import jit_as
 
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
-_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", simd.__name__, elementary.__name__)
+_OURS = (simd.__name__, elementary.__name__, logged.__name__)
+_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", *_OURS)
 _loading = threading.RLock()
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
@@ -141,6 +142,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     scope: dict[str, Any] = {
         name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
     }
+    scope["terms"] = logged.terms
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _compiled(code.pair)
         scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
@@ -161,7 +163,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "LINEAR": all(code.gains for code in codes),
         "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
-        "SCALED": any(code.scaled for code in codes),
+        "SCALED": any(map(_scaled, codes)),
         "LEAF_APART": any(code.leaf is not None for code in codes),
         "CHECKED": any(code.users for code in codes),
     }
@@ -239,13 +241,13 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
         if code.users:
             if one:
-                call = _users_call(f"{name}{i}", rows)
+                call = _call(f"{name}{i}", rows)
             elif _of_vectors(code) is None:
                 call = _call_lanes(f"{name}{i}", rows)
             else:  # with splat: what depends on the parent alone then leaves the loop
                 rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
-                call = _users_call(f"vectors{i}", rows)
-            lines.append(f"    x{i}, f{i} = {call}, 1.0")
+                call = _call(f"vectors{i}", rows)
+            lines.append(f"    x{i}, f{i} = terms({call})")
         else:
             rows.append(_slice("params", param, code.n_params))
             call = _call(f"{name}{i}", [*rows, "cross"])
@@ -253,16 +255,12 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
         feature += code.n_features
         param += code.n_params
     x = " + ".join(f"x{i}" for i in range(len(codes))) or "-0.0"
-    f = " * ".join(f"f{i}" for i, code in enumerate(codes) if code.scaled) or "1.0"
+    f = " * ".join(f"f{i}" for i, code in enumerate(codes) if _scaled(code)) or "1.0"
     return [*lines, f"    return {x}, {f}"]
 
 
 def _call(name: str, arguments: Sequence[str]) -> str:
     return f"{name}({', '.join(arguments)})"
-
-
-def _users_call(name: str, rows: Sequence[str]) -> str:
-    return f"1.0 * {_call(name, rows)}"  # it may return an integer
 
 
 def _call_lanes(name: str, rows: Sequence[str]) -> str:
@@ -271,7 +269,7 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
     for i in range(simd.LANES):
         items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
         lane = [_tuple([f"lane({item}, {i})" for item in row]) for row in items]
-        calls.append(_users_call(name, lane))
+        calls.append(f"1.0 * {_call(name, lane)}")  # it may return an integer
     return _call("pack", calls)
 
 
@@ -281,20 +279,35 @@ def _of_vectors(code: SplitCode) -> Callable[..., Any] | None:
     if getattr(config, "DISABLE_JIT"):  # noqa: B009
         return None
     function: Any = code.pair
-    if _takes_vectors(function.py_func, code.n_features):
+    if _vector_result(function.py_func, code.n_features) is not None:
         return _inlined(function)
     other = branchless(function)
-    if other is None or not _takes_vectors(other, code.n_features):
+    if other is None or _vector_result(other, code.n_features) is None:
         return None
     return numba.njit(error_model="numpy", forceinline=True)(other)
 
 
-def _takes_vectors(function: Callable[..., Any], n_features: int) -> bool:
-    row = nt.UniTuple(simd.VECTOR, n_features)
-    try:
-        return numba.njit(function).compile((row, row, row)) is not None
-    except (NumbaError, AssertionError):
+@cache
+def _scaled(code: SplitCode) -> bool:
+    """Whether the factor of a split is anything but 1."""
+    if not code.users:
+        return code.scaled
+    function: Any = _of_vectors(code)
+    if function is None:
         return False
+    return bool(_vector_result(function.py_func, code.n_features) == logged.LOGGED)
+
+
+@cache
+def _vector_result(function: Callable[..., Any], n_features: int) -> Any:
+    """What a function returns if it is given vectors, as a type of Numba; None if it takes none."""
+    row = nt.UniTuple(simd.VECTOR, n_features)
+    tried = numba.njit(function)
+    try:
+        tried.compile((row, row, row))
+    except (NumbaError, AssertionError):
+        return None
+    return tried.nopython_signatures[0].return_type
 
 
 # -- fingerprints ------------------------------------------------------------------------------

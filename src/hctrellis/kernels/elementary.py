@@ -1,8 +1,9 @@
 """Elementary functions of vectors: `exp2`, `expm1`, `log`, and those that users' functions call.
 
 In compiled code they take vectors or floats, without branches; outside of it, NumPy arrays (see
-`simd`). exp, expm1, log and log1p of Python and NumPy take vectors as well, for the sake of users'
-functions: those are right for all numbers, the ones of the kernels where the kernels need it.
+`simd`). exp and expm1 of Python and NumPy take vectors as well, for the sake of users' functions,
+and so do log and log1p (see `logged`): those are right for all numbers, the ones of the kernels
+where the kernels need it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numba.core import cgutils, types
 from numba.core.compiler import Flags
 from numba.extending import overload, register_jitable
 
-from hctrellis.kernels.simd import VECTOR, blend, compiled, every, fma, maximum, minimum
+from hctrellis.kernels.simd import VECTOR, blend, compiled, fma, maximum, minimum
 from hctrellis.logs import LOG2E
 
 _SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
@@ -65,7 +66,7 @@ _LOG = (
     0.14616585424888623,
 )
 _IN_EXP2 = (_LOWEST, _SHIFTER, *_EXP2)
-_LEAST_NORMAL = 2.0**-1022
+LEAST_NORMAL = 2.0**-1022
 _ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 _ONE = 1023 << 52  # the bits of 1
 _TWO_52 = 1075 << 52  # the bits of 2^52, whose last bit counts units
@@ -101,7 +102,7 @@ def _power_of_two(shifted):
     return np.exp2(shifted - _SHIFTER)
 
 
-def _mantissa_exponent(x):
+def mantissa_exponent(x):
     """m and k with x = m 2^k and m from sqrt(1/2) to sqrt(2), for normal x."""
     m, k = np.frexp(x)
     low = m < math.sqrt(0.5)
@@ -135,7 +136,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.fadd(builder.fmul(bits, kind(2.0**-52)), kind(0.0861 - 1023.0))
 
 
-@compiled(_mantissa_exponent, types.UniTuple(VECTOR, 2), VECTOR)
+@compiled(mantissa_exponent, types.UniTuple(VECTOR, 2), VECTOR)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind = args[0].type
     above = builder.sub(
@@ -238,25 +239,14 @@ def _vector_expm1(x):
     p, shifted = _exp_parts(minimum(710.0, maximum(-50.0, x)))
     scale = _power_of_two(shifted - 1.0)  # 2^k itself may be too large
     half = scale * p + (scale - 0.5)
-    return blend(abs(x) < _LEAST_NORMAL, x, half + half)
+    return blend(abs(x) < LEAST_NORMAL, x, half + half)
 
 
 @overload(log)
 def _log(x):
     if x == VECTOR:
-        return lambda x: _log_of_parts(*_mantissa_exponent(x))
+        return lambda x: _log_of_parts(*mantissa_exponent(x))
     return lambda x: math.log(x)
-
-
-@register_jitable
-def _vector_log(x):
-    if every((x >= _LEAST_NORMAL) & (x < math.inf)):
-        return _log_of_parts(*_mantissa_exponent(x))
-    tiny = x < _LEAST_NORMAL
-    m, k = _mantissa_exponent(blend(tiny, x * 2.0**54, x))
-    log = _log_of_parts(m, k + blend(tiny, -54.0, 0.0))
-    log = blend(x < math.inf, log, x)
-    return blend(x > 0.0, log, blend(x == 0.0, -math.inf, math.nan))
 
 
 @register_jitable
@@ -273,13 +263,7 @@ def _log_of_parts(m, k):
     return k * _LN2_HIGH + (f + (k * _LN2_LOW - s * rest))
 
 
-def _vector_log1p(x):
-    u = x + 1.0
-    lost = (x - (u - 1.0)) / u  # by rounding u, to first order
-    return _vector_log(u) + blend((u > 0.0) & (u < math.inf), lost, 0.0)
-
-
-def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
+def apart(function: Callable[..., Any], result: Any) -> Callable[..., Any]:
     """A function of a vector as one that is called, instead of becoming a part of its caller.
 
     It has all registers to itself, and it may branch: a call, unlike a branch, is left out by
@@ -291,12 +275,12 @@ def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
 
     name = f"hctrellis{function.__name__}"
 
-    @compiled(called, VECTOR, VECTOR)
+    @compiled(called, result, VECTOR)
     def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         known = builder.module.globals.get(name)
         if known is None:
-            kind = args[0].type
-            known = ir.Function(builder.module, ir.FunctionType(kind, [kind]), name)
+            kind = ir.FunctionType(context.get_value_type(result), [args[0].type])
+            known = ir.Function(builder.module, kind, name)
             known.linkage = "internal"
             known.attributes.add("noinline")
             inside = ir.IRBuilder(known.append_basic_block())
@@ -304,26 +288,21 @@ def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
             flags.error_model = "numpy"
             flags.forceinline = True
             body = context.compile_subroutine(inside, function, signature, flags=flags)
-            _status, result = context.call_internal_no_propagate(
+            _status, value = context.call_internal_no_propagate(
                 inside, body.fndesc, signature, known.args
             )
-            inside.ret(result)
+            inside.ret(value)
         return builder.call(known, args)
 
     return called
 
 
-def _extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
+def extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
     """Let a function of Python or NumPy take vectors."""
     overload(function)(lambda x: (lambda x: on_vectors(x)) if x == VECTOR else None)
 
 
-for _name, _on_vectors in (
-    ("exp", _vector_exp),
-    ("expm1", _vector_expm1),
-    ("log", _vector_log),
-    ("log1p", _vector_log1p),
-):
-    _called = _apart(_on_vectors)
+for _name, _on_vectors in (("exp", _vector_exp), ("expm1", _vector_expm1)):
+    _called = apart(_on_vectors, VECTOR)
     for _module in (math, np):
-        _extend(getattr(_module, _name), _called)
+        extend(getattr(_module, _name), _called)

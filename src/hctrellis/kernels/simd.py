@@ -18,7 +18,7 @@ import inspect
 import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -55,7 +55,7 @@ class _Mask(types.Type):
         super().__init__(name=f"Mask{LANES}")
 
 
-VECTOR, _MASK = Vector(), _Mask()
+VECTOR, MASK = Vector(), _Mask()
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
@@ -204,7 +204,7 @@ def _broadcast(builder: Any, value: Any) -> Any:
     return _shuffle(builder, first, undefined, [0] * LANES)
 
 
-def _as_vector(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+def as_vector(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if kind == VECTOR:
         return value
     return _broadcast(builder, context.cast(builder, value, kind, types.float64))
@@ -221,7 +221,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 @compiled(store, types.none, types.Array, types.Integer, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     array, index, value = args
-    vector = _as_vector(context, builder, signature.args[2], value)
+    vector = as_vector(context, builder, signature.args[2], value)
     pointer = _pointer(context, builder, signature.args[0], array, index)
     builder.store(vector, pointer, align=8)
     return context.get_dummy_value()
@@ -230,7 +230,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 @compiled(splat, VECTOR, VECTOR)
 @compiled(splat, VECTOR, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return _as_vector(context, builder, signature.args[0], args[0])
+    return as_vector(context, builder, signature.args[0], args[0])
 
 
 def _joined(builder: Any, values: Any) -> Any:
@@ -279,18 +279,18 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 def _as_vectors(context: Any, builder: Any, kinds: Any, args: Any) -> list[Any]:
     """Vectors and numbers as vectors."""
     pairs = zip(kinds, args, strict=True)
-    return [_as_vector(context, builder, kind, value) for kind, value in pairs]
+    return [as_vector(context, builder, kind, value) for kind, value in pairs]
 
 
 @lower_cast(types.Float, VECTOR)
 @lower_cast(types.Integer, VECTOR)
 def _(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
-    return _as_vector(context, builder, given, value)
+    return as_vector(context, builder, given, value)
 
 
-_NUMBERS: tuple[Any, ...] = (types.Float, types.Integer)
+NUMBERS: tuple[Any, ...] = (types.Float, types.Integer)
 _VECTOR_PAIRS = [  # all ways to give two vectors or numbers, at least one a vector
-    pair for pair in itertools.product((VECTOR, *_NUMBERS), repeat=2) if VECTOR in pair
+    pair for pair in itertools.product((VECTOR, *NUMBERS), repeat=2) if VECTOR in pair
 ]
 
 
@@ -329,7 +329,7 @@ def _comparison(function: Callable[..., Any], sign: str) -> None:
         return compare(sign, a, b)
 
     for pair in _VECTOR_PAIRS:
-        compiled(function, _MASK, *pair)(codegen)
+        compiled(function, MASK, *pair)(codegen)
 
 
 for _operator, _sign in (
@@ -348,11 +348,11 @@ def _logic(function: Callable[..., Any], instruction: str) -> None:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pairs = zip(signature.args, args, strict=True)
-        a, b = (value if kind == _MASK else _broadcast(builder, value) for kind, value in pairs)
+        a, b = (value if kind == MASK else _broadcast(builder, value) for kind, value in pairs)
         return getattr(builder, instruction)(a, b)
 
-    for pair in ((_MASK, _MASK), (_MASK, types.Boolean), (types.Boolean, _MASK)):
-        compiled(function, _MASK, *pair)(codegen)
+    for pair in ((MASK, MASK), (MASK, types.Boolean), (types.Boolean, MASK)):
+        compiled(function, MASK, *pair)(codegen)
 
 
 for _operators, _instruction in (
@@ -368,7 +368,7 @@ def _in_all(builder: Any, mask: Any) -> Any:
     return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
 
 
-@compiled(every, types.boolean, _MASK)
+@compiled(every, types.boolean, MASK)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return _in_all(builder, args[0])
 
@@ -378,24 +378,29 @@ def _blended(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.select(args[0], a, b)
 
 
-def _chosen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """A branch: what only `b` needs is not computed if the mask holds in all lanes.
+def branched(builder: Any, mask: Any, a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+    """Vectors of `a` where the mask holds, of `b` elsewhere.
 
-    LLVM moves such computations into the second block, which is why it is there.
+    By a branch: what only `b` needs is not computed if the mask holds in all lanes. LLVM moves such
+    computations into the second block, which is why it is there.
     """
-    mask = args[0]
-    a, _ = _as_vectors(context, builder, signature.args[1:], args[1:])
     before = builder.block
     mixed, after = builder.append_basic_block("mixed"), builder.append_basic_block("chosen")
     builder.cbranch(_in_all(builder, mask), after, mixed).set_weights(_USUALLY)
     builder.position_at_end(mixed)
-    blended = _blended(context, builder, signature, args)
+    blended = [builder.select(mask, *pair) for pair in zip(a, b, strict=True)]
     builder.branch(after)
     builder.position_at_end(after)
-    result = builder.phi(a.type)
-    result.add_incoming(a, before)
-    result.add_incoming(blended, mixed)
-    return result
+    results = [builder.phi(vector.type) for vector in a]
+    for result, vector, other in zip(results, a, blended, strict=True):
+        result.add_incoming(vector, before)
+        result.add_incoming(other, mixed)
+    return results
+
+
+def _chosen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    a, b = _as_vectors(context, builder, signature.args[1:], args[1:])
+    return branched(builder, args[0], [a], [b])[0]
 
 
 def _chosen_float(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -404,11 +409,11 @@ def _chosen_float(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.select(args[0], a, b)
 
 
-for _two in itertools.product(_NUMBERS, repeat=2):
+for _two in itertools.product(NUMBERS, repeat=2):
     compiled(where, types.float64, types.Boolean, *_two)(_chosen_float)
-for _two in itertools.product((VECTOR, *_NUMBERS), repeat=2):
-    compiled(blend, VECTOR, _MASK, *_two)(_blended)
-    compiled(where, VECTOR, _MASK, *_two)(_chosen)
+for _two in itertools.product((VECTOR, *NUMBERS), repeat=2):
+    compiled(blend, VECTOR, MASK, *_two)(_blended)
+    compiled(where, VECTOR, MASK, *_two)(_chosen)
 for _two in _VECTOR_PAIRS:
     compiled(where, VECTOR, types.Boolean, *_two)(_blended)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hctrellis.kernels.logged import settled
 from hctrellis.kernels.simd import LANES, load, store
 
 BLOCK = 128  # splits whose features are brought together, so that eight are weighed at a time
@@ -78,7 +79,7 @@ def weigh_block(block, count, apart, params, out):
         else:
             x, factor = pair(left, right, parent, params, distance)
         x = load(values[0], i) + x
-        store(values[2], i, x + np.log(factor) if SCALED else x)
+        store(values[2], i, settled(x + np.log(factor)) if SCALED else x)
     for i in range(count):
         out[numbers[i]] = values[2, i]
 
