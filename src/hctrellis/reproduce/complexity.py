@@ -45,7 +45,7 @@ def measure(n_leaves: int) -> Measured:
 
     def balanced(left: FloatArray, right: FloatArray, parent: FloatArray) -> FloatArray:
         nonlocal asked
-        asked += len(parent[0])
+        asked += left[0].size
         weights: FloatArray = -np.abs(left[0] - right[0])
         return weights
 
