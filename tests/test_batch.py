@@ -139,7 +139,7 @@ def test_potentials_of_all_kinds():
         hct.Dasgupta(similarities(4)),
         hct.CorrelationClustering(affinities(5)),
         hct.FunctionPotential(lambda left, right, parent: -parent[0], points(4, dim=1)),
-        hct.Ginkgo(momenta(5), **GINKGO) + hct.BetaSplitting(5),
+        hct.Dasgupta(similarities(5)) + hct.Ginkgo(momenta(5), **GINKGO) + hct.BetaSplitting(5),
         hct.Linkage(points(1)),
     ]
     result = hct.infer_many(models, scheduler="serial", entropy=True)

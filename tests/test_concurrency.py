@@ -38,7 +38,7 @@ def many(k):
 
 
 def grown(k):
-    model = hct.Linkage(TABLE, "complete", 2.0)
+    model = hct.Linkage(TABLE, "single", 2.0)
     growth = hct.grow(model, max_clusters=60, rng=k, restarts=20, max_rounds=2, time_limit=None)
     return hct.infer(model, trellis=growth).log_partition
 

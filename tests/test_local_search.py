@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
-from gallery import PROBLEMS, affinities, momenta, points, quiet, similarities
+from gallery import PROBLEMS, momenta, points, quiet, similarities
 from hctrellis.kernels.arrays import UP
 from hctrellis.search import SearchResult, greedy, local, local_search
 from hctrellis.search.greedy import agglomerate
@@ -107,7 +107,6 @@ MODELS = {
     "dasgupta": lambda n, seed: hct.Dasgupta(similarities(n, seed)),
     "average": lambda n, seed: hct.Linkage(points(n, seed), "average"),
     "ginkgo": lambda n, seed: hct.Ginkgo(momenta(n, seed), 1.5, 1.0),
-    "correlation": lambda n, seed: quiet(hct.CorrelationClustering, affinities(n, seed)),
 }
 
 
