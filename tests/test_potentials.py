@@ -1,6 +1,7 @@
 """Potentials: weights of trees and splits against the oracle, labels, sums, compiled faces."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from gallery import (
     value_and_size,
 )
 from hctrellis.clusters import ClusterList, Lattice
+from hctrellis.potentials.elementwise import is_elementwise
 from hctrellis.trellis.listed import Fetched
 
 relaxed = settings(deadline=None, max_examples=40)
@@ -414,55 +416,111 @@ def test_functions_of_arrays_unpack_their_features():
     assert hct.infer(own).log_partition == pytest.approx(hct.infer(same).log_partition, rel=1e-12)
 
 
-def broadcasting(left, right, parent):
-    return (left[0] + right[0] - parent[0]) * parent[1]
+def rule(forbid):
+    """-0.1 |L| |R|, and -5 wherever a rule says so, in the words of `forbid`."""
+    return lambda left, right, parent: forbid(
+        -0.1 * left[0] * right[0], left[0], right[0], parent[0]
+    )
 
 
-def filled_in(left, right, parent):
-    """Works on arrays of one shape only: a condition on the children selects parents."""
-    weights = np.empty(len(parent[0]))
-    small = parent[1] < left[1] + 2 * right[1] + 1
-    weights[small] = (left[0] + right[0] - parent[0])[small] * parent[1][small]
-    weights[~small] = np.nan
-    return weights
-
-
-def transposed(left, right, parent):
-    """Runs on rows of splits as well, but mixes them up."""
-    sums = np.array([left[0] + right[0] + 0 * parent[0], parent[0] + 0 * left[0]]).T.reshape(-1, 2)
-    return ((sums[:, 0] - sums[:, 1]).reshape(left[0].shape)) * parent[1]
-
-
-def rarely_filled_in(left, right, parent):
-    """Turns out to want arrays of one shape only when it is given many."""
-    if left[0].size > 200:
-        return filled_in(left, right, parent)
-    return broadcasting(left, right, parent)
-
-
-@pytest.mark.parametrize(
-    ("function", "in_rows"),
-    [(broadcasting, True), (filled_in, False), (transposed, False), (rarely_filled_in, True)],
-)
-def test_functions_of_arrays_are_given_parents_once_where_they_can(function, in_rows):
-    n = 9
-    matrix = similarities(n)
-    shapes = set()
-
-    def watched(left, right, parent):
-        weights = function(left, right, parent)
-        shapes.add((left[0].ndim, left[0].shape == parent[0].shape))
+def with_places(condition):
+    def forbid(weights, *sizes):
+        weights[np.where(condition(*sizes))] = -5.0
         return weights
 
-    own = hct.FunctionPotential(watched, lambda c: [c.pair_sums(matrix), c.sizes], n_leaves=n)
+    return rule(forbid)
+
+
+def with_put(condition):
+    def forbid(weights, *sizes):
+        np.put(weights, np.flatnonzero(condition(*sizes)), -5.0)
+        return weights
+
+    return rule(forbid)
+
+
+def with_mask(condition):
+    def forbid(weights, *sizes):
+        weights[condition(*sizes)] = -5.0
+        return weights
+
+    return rule(forbid)
+
+
+def with_a_branch(condition):
+    def forbid(weights, *sizes):
+        return np.where(condition(*sizes), -5.0, weights) if weights.size else weights
+
+    return rule(forbid)
+
+
+def with_lists(condition):
+    def forbid(weights, *sizes):
+        rows = zip(weights, *sizes, strict=True)
+        return [-5.0 if condition(*row) else weight for weight, *row in rows]
+
+    return rule(forbid)
+
+
+def by_where(condition):
+    return rule(lambda weights, *sizes: np.where(condition(*sizes), -5.0, weights))
+
+
+def by_our_where(condition):
+    return rule(lambda weights, *sizes: hct.where(condition(*sizes), -5.0, weights))
+
+
+def by_operators(condition):
+    return rule(lambda weights, *sizes: weights + (-5.0 - weights) * condition(*sizes))
+
+
+CONDITIONS = {
+    "root": lambda left, right, parent: parent == 9,
+    "small": lambda left, right, parent: parent <= 3,
+    "single": lambda left, right, parent: (left == 1) ^ (right == 1),
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize(
+    ("form", "in_rows"),
+    [
+        (by_where, True),
+        (by_our_where, True),
+        (by_operators, True),
+        (with_places, False),
+        (with_put, False),
+        (with_mask, False),
+        (with_a_branch, False),
+        (with_lists, False),
+    ],
+)
+def test_functions_of_arrays_are_given_parents_once_if_elementwise(form, in_rows, condition):
+    """In rows, others would not raise an error but say something else."""
+    condition, shapes = CONDITIONS[condition], set()
+    function = form(condition)
+
+    def watched(left, right, parent):
+        shapes.add((left[0].ndim, left[0].shape == right[0].shape, parent[0].shape[1:]))
+        return function(left, right, parent)
+
+    own = hct.FunctionPotential(function, lambda clusters: [clusters.sizes], n_leaves=9)
     assert own.broadcasts == in_rows
-    shapes.clear()
-    found = hct.infer(own)
-    expected = hct.infer(hct.Dasgupta(matrix, beta=1.0))
-    assert found.log_partition == pytest.approx(expected.log_partition, rel=1e-12)
-    assert found.map_tree == expected.map_tree
-    assert ((2, False) in shapes) == in_rows
-    assert ((1, True) in shapes) == (function is not broadcasting)
+    own.function = watched
+    found = hct.infer(own).log_partition
+    assert shapes == ({(2, True, (1,))} if in_rows else {(1, True, ())})
+
+    @cache
+    def log_z(n):
+        weights = []
+        for k in range(1, n):
+            special = condition(k, n - k, n)
+            ways = math.comb(n - 1, k - 1)
+            weight = -5.0 if special else -0.1 * k * (n - k)
+            weights.append(math.log(ways) + weight + log_z(k) + log_z(n - k))
+        return float(np.logaddexp.reduce(weights)) if weights else 0.0
+
+    assert found == pytest.approx(log_z(9), rel=1e-12)
 
 
 def test_functions_of_arrays_may_depend_on_the_parent_alone():
@@ -474,11 +532,43 @@ def test_functions_of_arrays_may_depend_on_the_parent_alone():
     assert hct.infer(own).log_partition == pytest.approx(hct.infer(same).log_partition, rel=1e-12)
 
 
-def test_errors_of_functions_of_arrays_are_their_own():
+def test_functions_of_arrays_may_change_them():
     def weigh(left, right, parent):
-        if left[0].size > 200:
-            raise RuntimeError("no weights today")
-        return -parent[0]
+        gap, total = left[0], parent[0]
+        gap -= right[0]
+        total *= -0.1
+        return total - np.abs(gap)
 
-    with pytest.raises(RuntimeError, match="no weights today"):
-        hct.infer(hct.FunctionPotential(weigh, np.arange(1.0, 10.0)))
+    own = hct.FunctionPotential(weigh, np.arange(1.0, 8.0))
+    same = hct.FunctionPotential(
+        lambda left, right, parent: -0.1 * parent[0] - abs(left[0] - right[0]), np.arange(1.0, 8.0)
+    )
+    assert (own.broadcasts, same.broadcasts) == (False, True)
+    assert hct.infer(own).log_partition == pytest.approx(hct.infer(same).log_partition, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda a: np.clip(a[0], 1.0, 2.0) + a[1] ** 2, True),
+        (lambda a: np.frexp(a[0])[0] - np.minimum(a[0], a[1]), True),
+        (lambda a: (~(a[0] > 0) | (a[1] < 1)) * -1.0, True),
+        (lambda a: -1, True),
+        (lambda a: a[0] * np.float64(2.0), True),
+        (lambda a: a[0] * np.ones(5), False),
+        (lambda a: a[0] @ a[1], False),
+        (lambda a: np.add.reduce(a[0]), False),
+        (lambda a: np.add(a[0], a[1], out=np.empty(5)), False),
+        (lambda a: a[0].sum(), False),
+        (lambda a: np.sum(a), False),
+        (lambda a: np.array(a), False),
+        (lambda a: a[0][0], False),
+        (lambda a: len(a[0]), False),
+        (lambda a: max(a[0], a[1]), False),
+        (lambda a: [a[0]], False),
+        (lambda a: None, False),
+        (lambda a: 1 / 0, False),
+    ],
+)
+def test_what_is_elementwise(function, expected):
+    assert is_elementwise(function, [np.arange(5.0), np.arange(5.0)]) == expected

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
-from gallery import momenta
+from gallery import momenta, value_and_size
 from hctrellis.kernels import simd
 from hctrellis.kernels.bind import _of_vectors, _scaled
 from hctrellis.kernels.logged import settled, terms
@@ -191,19 +191,41 @@ def from_a_vector_on(a, b):
     return total
 
 
+BYTES = np.arange(3, dtype=np.uint8)
+
+
+def unsigned(a, b):
+    total = np.log(a)
+    for k in range(3):
+        total += np.log(b + k) - BYTES[k]
+        total -= BYTES[k]
+    return total
+
+
+def thousands(a, b):
+    """The mantissas of these are on two sides of a limit, and their product is out of range."""
+    total = 0.0
+    for _ in range(3000):
+        total += np.log(1.41 + 0.01 * hct.where(a > b, 1.0, 0.0))
+    return total + np.log(1.0 + b)
+
+
 SUMS = {
     "two": lambda a, b: np.log(a) + math.log(b),
     "with numbers": lambda a, b: 2 + np.log(a) + b - 0.5,
-    "differences": lambda a, b: a - np.log(b) - math.log1p(a),
+    "differences": lambda a, b: a - np.log(b) - math.log(a),
     "negative": lambda a, b: -np.log(a) - (1.0 - math.log(b)),
     "chosen": lambda a, b: hct.where(a < b, np.log(a), -np.log(b)),
     "chosen, or a vector": lambda a, b: hct.where(a < b, np.log(a), b),
-    "a vector, or chosen": lambda a, b: hct.where(a < b, a, np.log1p(b)),
+    "a vector, or chosen": lambda a, b: hct.where(a < b, a, np.log(b)),
     "chosen, or a number": lambda a, b: hct.where(a < b, np.log(a), -3),
     "by a boolean": lambda a, b: hct.where(2.0 > 1.0, np.log(a), b) + 0.0 * b,
     "too small for a product": lambda a, b: np.log(a * 1e-200) + np.log(b * 1e-220),
     "too large for a product": lambda a, b: np.log(a * 1e200) + np.log(b * 1e220),
     "special": lambda a, b: np.log(a - a) + np.log(b),
+    "unsigned": unsigned,
+    "thousands": thousands,
+    "in a list": lambda a, b: sum([np.log(a + k) for k in range(3)]) - np.log(b),
     "in a loop": in_a_loop,
     "from a vector on": from_a_vector_on,
 }
@@ -211,6 +233,8 @@ SETTLED = {
     "products": lambda a, b: np.log(a) * b - 2 * np.log(b) + np.log(a) * np.log(b),
     "quotients": lambda a, b: np.log(a) / b + b / (4.0 + np.log1p(b)),
     "powers": lambda a, b: np.log(a) ** 2 + b,
+    "tiny": lambda a, b: 1e9 * (np.log1p(1e-9 * a) - np.log1p(1e-9 * b)),
+    "a list": lambda a, b: sum([a + k * b for k in range(3)]),
     "roots": lambda a, b: np.sqrt(abs(np.log(a))) + math.sqrt(math.fabs(math.log(b))),
     "exponentials": lambda a, b: np.exp(np.log(a)) + math.expm1(math.log(b)),
     "logarithms": lambda a, b: np.log(5.0 - np.log(a)) * math.log1p(3.0 + math.log(b)),
@@ -417,7 +441,7 @@ def test_a_function_without_jit():
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from gallery import momenta
+from gallery import momenta, value_and_size
 import hctrellis as hct
 import test_where
 post = hct.infer(test_where.by_function(test_where.FORMS["numba"], momenta(5, 3))[1])
@@ -430,7 +454,7 @@ print(float(post.log_partition).hex(), post.n_trees, post.map_tree.to_newick())
     assert hct.Tree.from_newick(newick) == post.map_tree
 
 
-SIGNATURE = "float64(UniTuple(float64, 1), UniTuple(float64, 1), UniTuple(float64, 1))"
+SIGNATURE = "float64(UniTuple(float64, 2), UniTuple(float64, 2), UniTuple(float64, 2))"
 
 
 def product(left, right, parent):
@@ -443,7 +467,7 @@ def whole(left, right, parent):
 
 def halved(left, right, parent):
     """In a form that is not rewritten."""
-    weight = left[0] * right[0]
+    weight = left[0] * right[0] + parent[1]
     while weight > 1.0:
         weight /= 2.0
     return weight
@@ -461,11 +485,13 @@ def test_functions_with_a_signature_of_integers_or_one_after_the_other(n):
     """All in one sum: one kernel is compiled."""
 
     def of_sizes(function):
-        return hct.FunctionPotential(function, lambda clusters: [clusters.sizes], n_leaves=n)
+        features = value_and_size(0.3 * np.arange(n))
+        return hct.FunctionPotential(
+            function, lambda clusters: features(clusters)[::-1], n_leaves=n
+        )
 
     def plain(left, right, parent):
-        rows = zip(left[0], right[0], parent[0], strict=True)
-        splits = [((l,), (r,), (p,)) for l, r, p in rows]
+        splits = zip(*(zip(*rows, strict=True) for rows in (left, right, parent)), strict=True)
         return [sum(function.py_func(*split) for function in OTHERS) for split in splits]
 
     own = [of_sizes(function) for function in OTHERS]

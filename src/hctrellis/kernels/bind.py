@@ -65,7 +65,7 @@ class SplitCode:
     has_own : bool
         Whether `own` is anything but 0.
     scaled : bool
-        Whether `factor` is anything but 1.
+        Whether `factor` is anything but 1. (For a user's function it follows from its text.)
     cross : callable, optional
         `simd.minimum` or `simd.maximum`: hand `pair` the least or greatest distance between
         leaves of the two children. The last feature is then the cross table (see `full`).

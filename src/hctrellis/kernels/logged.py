@@ -1,12 +1,12 @@
 """Logarithms in users' functions, left undone: numbers x + log(factor).
 
 A user's function says log psi, mostly a sum of logarithms and other terms, and the kernels take e
-to the power of it. So log and log1p of a vector give a number of this form, which stays in it while
-it is added to others or chosen by `where`: the kernels want x and the factor. Anything else that is
-done with it, such as a product, computes the logarithm first (`settled`).
+to the power of it. So log of a vector gives a number of this form, which stays in it while it is
+added to others or chosen by `where`: the kernels want x and the factor. Anything else that is done
+with it, such as a product, computes the logarithm first (`settled`).
 
-The factor of a logarithm is between sqrt(1/2) and sqrt(2), and powers of two are in x, so that no
-sum of logarithms leaves the range of floats.
+The factor is between sqrt(1/2) and sqrt(2), and powers of two are in x: no sum of logarithms leaves
+the range of floats.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.typeconv.castgraph import Conversion
-from numba.extending import lower_cast, overload, register_model
+from numba.extending import lower_cast, overload, register_jitable, register_model
 
 from hctrellis.branch import where
 from hctrellis.kernels import simd
@@ -31,14 +31,17 @@ from hctrellis.kernels.simd import MASK, NUMBERS, VECTOR, blend, compiled, every
 _LN2 = math.log(2.0)
 
 
+def _plain(kind: Any) -> bool:
+    return kind == VECTOR or isinstance(kind, NUMBERS)
+
+
 class Logged(types.Type):
     def __init__(self) -> None:
         super().__init__(name=f"Logged{simd.LANES}")
 
     def can_convert_from(self, typingctx: Any, other: Any) -> Any:
         """So that a variable may start as a number and have a logarithm added in a loop."""
-        plain = other == VECTOR or isinstance(other, NUMBERS)
-        return Conversion.safe if plain else None
+        return Conversion.safe if _plain(other) else None
 
 
 LOGGED = Logged()
@@ -64,11 +67,13 @@ def terms(a):
 
 
 def _logged(x, factor):
-    return x + np.log(factor)
+    """In compiled code: the number x + log(factor)."""
+    raise NotImplementedError
 
 
 def _parts(a):
-    return a, 1.0
+    """In compiled code: the vectors x and factor of such a number."""
+    raise NotImplementedError
 
 
 def _read(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
@@ -118,6 +123,7 @@ def _terms(a):
 # -- logarithms --------------------------------------------------------------------------------
 
 
+@register_jitable
 def _undone_log(v):
     m, k = mantissa_exponent(v)
     if every(abs(k - 1.0) < 1022.5):  # neither tiny nor huge nor negative: the usual case
@@ -130,22 +136,11 @@ def _undone_log(v):
     return _logged(x, blend((v > 0.0) & (v < math.inf), m, 1.0))
 
 
-def _undone_log1p(v):
-    u = v + 1.0
-    lost = (v - (u - 1.0)) / u  # by rounding u, to first order
-    x, factor = _parts(_log_called(u))
-    return _logged(x + blend((u > 0.0) & (u < math.inf), lost, 0.0), factor)
-
-
 def _log_of_factor(factor):
     return log(factor)
 
 
-_log_called, _log1p_called = apart(_undone_log, LOGGED), apart(_undone_log1p, LOGGED)
-_factor_called = apart(_log_of_factor, VECTOR)
-for _module in (math, np):
-    extend(_module.log, _log_called)
-    extend(_module.log1p, _log1p_called)
+_log_called, _factor_called = apart(_undone_log, LOGGED), apart(_log_of_factor, VECTOR)
 
 
 @overload(settled)
@@ -160,11 +155,20 @@ def _settled(a):
     return lambda a: a
 
 
+def _vector_log1p(v):
+    """At once: its precision, which is that of tiny numbers, would not survive a product."""
+    u = v + 1.0
+    lost = (v - (u - 1.0)) / u  # by rounding u, to first order
+    return settled(_undone_log(u)) + blend((u > 0.0) & (u < math.inf), lost, 0.0)
+
+
+_log1p_called = apart(_vector_log1p, VECTOR)
+for _module in (math, np):
+    extend(_module.log, _log_called)
+    extend(_module.log1p, _log1p_called)
+
+
 # -- sums, and choices, stay undone --------------------------------------------------------------
-
-
-def _plain(kind: Any) -> bool:
-    return kind == VECTOR or isinstance(kind, NUMBERS)
 
 
 def _add(a, b):
@@ -172,7 +176,8 @@ def _add(a, b):
 
         def both(a, b):
             (ax, af), (bx, bf) = _parts(a), _parts(b)
-            return _logged(ax + bx, af * bf)
+            m, k = mantissa_exponent(af * bf)
+            return _logged((ax + bx) + k * _LN2, m)
 
         return both
     if a == LOGGED and _plain(b):
@@ -188,8 +193,13 @@ def _add(a, b):
 
 
 def _subtract(a, b):
-    if a == LOGGED and _plain(b):
-        return lambda a, b: a + (-b)
+    if a == LOGGED and _plain(b):  # not a + (-b): an unsigned integer has no negative
+
+        def first(a, b):
+            x, factor = _parts(a)
+            return _logged(x - b, factor)
+
+        return first
     if b == LOGGED and (a == LOGGED or _plain(a)):
         return lambda a, b: a + (-b)
     return None
@@ -219,19 +229,16 @@ for _operator, _made in (
 def _chosen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     sides = zip(signature.args[1:], args[1:], strict=True)
     a, b = (_read(context, builder, kind, value) for kind, value in sides)
-    return _write(context, builder, *simd.branched(builder, args[0], a, b))
-
-
-def _chosen_at_once(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    sides = zip(signature.args[1:], args[1:], strict=True)
-    pairs = zip(*(_read(context, builder, kind, value) for kind, value in sides), strict=True)
-    return _write(context, builder, *(builder.select(args[0], *pair) for pair in pairs))
+    if signature.args[0] == MASK:
+        return _write(context, builder, *simd.branched(builder, args[0], a, b))
+    chosen = (builder.select(args[0], *pair) for pair in zip(a, b, strict=True))
+    return _write(context, builder, *chosen)
 
 
 for _two in itertools.product((LOGGED, VECTOR, *NUMBERS), repeat=2):
     if LOGGED in _two:
         compiled(where, LOGGED, MASK, *_two)(_chosen)
-        compiled(where, LOGGED, types.Boolean, *_two)(_chosen_at_once)
+        compiled(where, LOGGED, types.Boolean, *_two)(_chosen)
 
 
 # -- all else settles them -----------------------------------------------------------------------

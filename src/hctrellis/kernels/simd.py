@@ -61,8 +61,23 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 @register_model(Vector)
 class _VectorModel(models.PrimitiveModel):
+    """In memory, as in a list of vectors, it is an array: vectors would have to be aligned."""
+
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, _DOUBLES)
+
+    def get_data_type(self) -> Any:
+        return ir.ArrayType(ir.DoubleType(), LANES)
+
+    def as_data(self, builder: Any, value: Any) -> Any:
+        array = ir.Constant(self.get_data_type(), ir.Undefined)
+        for i in range(LANES):
+            number = builder.extract_element(value, ir.IntType(32)(i))
+            array = builder.insert_value(array, number, i)
+        return array
+
+    def from_data(self, builder: Any, value: Any) -> Any:
+        return _joined(builder, [builder.extract_value(value, i) for i in range(LANES)])
 
 
 @register_model(_Mask)

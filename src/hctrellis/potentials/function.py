@@ -12,12 +12,13 @@ import numpy.typing as npt
 from hctrellis.clusters import BoolArray, ClusterList, Clusters
 from hctrellis.potentials.base import Described, Potential, Rows, Sums
 from hctrellis.potentials.checks import as_count, as_finite, as_labels
+from hctrellis.potentials.elementwise import is_elementwise
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.tree import FloatArray
 
-_TRIED_PARENTS, _TRIED_SPLITS = 4, 8  # random clusters, and splits of each, it is tried on
+_TRIED_SPLITS = 32  # random splits on which a function is tried when it is given
 
 
 class FunctionPotential(Potential):
@@ -27,10 +28,11 @@ class FunctionPotential(Potential):
     left child, and so on. It must be symmetric in left and right, and return log psi: finite, or
     -inf for a forbidden split.
 
-    - A plain Python function is given NumPy arrays (many splits at once) and returns an array. They
-      are in rows, one per parent, with the features of each parent only once: what depends on the
-      parent alone is computed once as well. A function that turns out, on random splits, to want
-      arrays of one shape is given these.
+    - A plain Python function is given NumPy arrays (many splits at once), all of shape (m,), and
+      returns such an array. If it is elementwise, that is, made of operators, ufuncs, `numpy.where`
+      and `numpy.clip` alone, the splits of each parent are a row: ``left[f]`` and ``right[f]`` are
+      of shape (p, m) and ``parent[f]`` of shape (p, 1), so that what depends on the parent alone is
+      computed once.
     - A Numba function (decorated with ``@numba.njit``) is given floats (one split) and returns a
       float. It is compiled into the kernels, for eight splits at a time if it is made of
       arithmetic, of max, min, abs, sqrt, exp, expm1, log and log1p (of Python or NumPy), and of
@@ -136,58 +138,32 @@ class FunctionPotential(Potential):
     def _try_out(self) -> bool:
         """Call the function on random splits: it must run, and be symmetric.
 
-        Returns whether it says the same if it is given the features of each parent only once, in a
-        column beside a row of splits.
+        Returns whether it takes arrays of any shapes that broadcast.
         """
-        n, shape = self.n_leaves, (_TRIED_PARENTS, _TRIED_SPLITS)
-        if n < 2:
-            return False
         rng = np.random.default_rng(0)
-        parent = rng.random((shape[0], 1, n)) < 0.7
-        left = rng.random((*shape, n)) < 0.5
-        first, last = rng.permutation(n)[:2]
-        parent[:, :, [first, last]] = True
-        left[:, :, first], left[:, :, last] = True, False
-        left, right = left & parent, ~left & parent
-
-        def rows(members: BoolArray) -> list[FloatArray]:
-            return self.describe(ClusterList(members.reshape(-1, n))).features
-
-        lefts, rights, parents = rows(left), rows(right), rows(np.broadcast_to(parent, left.shape))
-        flat = (math.prod(shape),)
-        one, other = (
-            self._tried(flat, *sides, parents) for sides in ((lefts, rights), (rights, lefts))
-        )
-        if not _same(one, other).all():
-            k = int(np.flatnonzero(~_same(one, other))[0])
+        side = rng.integers(0, 3, (_TRIED_SPLITS, self.n_leaves))
+        some = (side == 0).any(axis=1) & (side == 1).any(axis=1)
+        if self.n_leaves < 2 or not some.any():
+            return False
+        left, right = side[some] == 0, side[some] == 1
+        one = self.split_log_weights(left, right)
+        other = self.split_log_weights(right, left)
+        with np.errstate(invalid="ignore"):
+            same = np.isclose(one, other, rtol=1e-8, atol=1e-8, equal_nan=True)
+        if not same.all():
+            k = int(np.flatnonzero(~same)[0])
             raise ValueError(
                 "function must give a split the same log weight whichever child is left; it gave "
                 f"{one[k]:g} and {other[k]:g} for one of them"
             )
         if self._compiled:
             return False
-        try:
-            left_rows, right_rows = (
-                [row.reshape(shape) for row in side] for side in (lefts, rights)
-            )
-            columns = [row[:, None] for row in rows(parent)]
-            once = self._tried(shape, left_rows, right_rows, columns)
-        except Exception:  # whatever is raised by code that wants equal shapes
-            return False
-        return bool(_same(one, once.ravel()).all())
-
-    def _tried(self, shape: tuple[int, ...], left: Rows, right: Rows, parent: Rows) -> FloatArray:
-        single = np.zeros((2, *shape), bool)
+        lists = [ClusterList(members) for members in (left, right, left | right)]
         with np.errstate(all="ignore"):
-            return self.evaluate(left, right, parent, False, single, None)
+            return is_elementwise(self.function, *(self.describe(c).features for c in lists))
 
     def _describe(self) -> str:
         return f", {getattr(self.function, '__name__', 'function')}"
-
-
-def _same(one: FloatArray, other: FloatArray) -> BoolArray:
-    with np.errstate(invalid="ignore"):
-        return np.isclose(one, other, rtol=1e-8, atol=1e-8, equal_nan=True)
 
 
 def _n_leaves(features: Any, n_leaves: int | None, labels: Sequence[object] | None) -> int:

@@ -92,43 +92,24 @@ class Weights:
             total = np.repeat(self.own[splits.parents], each)
         with np.errstate(all="ignore"):
             for part, table in zip(self.potential.parts, self.features, strict=True):
-                if even and part.broadcasts:
-                    total += self._in_rows(part, table, splits, each)
-                else:
-                    total += self._one_by_one(part, table, splits, each)
+                total += self._of_part(part, table, splits, each, even and part.broadcasts)
         return total
 
-    def _in_rows(self, part: Potential, table: Rows, splits: Splits, each: IntArray) -> FloatArray:
-        """Log psi by one part that takes the splits in rows, with one number of each parent."""
-        shape = (len(each), int(each[0]))
-        try:
-            return self._evaluate(part, table, splits, shape, lambda row: row[splits.parents, None])
-        except Exception:  # by code that wants equal shapes after all, or else it is raised again
-            return self._one_by_one(part, table, splits, each)
-
-    def _one_by_one(
-        self, part: Potential, table: Rows, splits: Splits, each: IntArray
+    def _of_part(
+        self, part: Potential, table: Rows, splits: Splits, each: IntArray, in_rows: bool
     ) -> FloatArray:
-        shape = (len(splits.lefts),)
-        return self._evaluate(
-            part, table, splits, shape, lambda row: np.repeat(row[splits.parents], each)
-        )
-
-    def _evaluate(
-        self,
-        part: Potential,
-        table: Rows,
-        splits: Splits,
-        shape: tuple[int, ...],
-        of_parents: Callable[[FloatArray], FloatArray],
-    ) -> FloatArray:
-        """Log psi by one part, whose features of the children are given in some shape."""
-        left = Fetched(table, lambda row: row.take(splits.lefts).reshape(shape))
-        right = Fetched(table, lambda row: row.take(splits.rights).reshape(shape))
-        parent = Fetched(table, of_parents)
-        root = bool(splits.parents[-1] == self.vertices.root)
+        """Log psi by one part; in_rows: splits in rows, with one number of each parent."""
+        lefts, rights, parents = splits.lefts, splits.rights, splits.parents
+        shape = (len(each), int(each[0])) if in_rows else (len(lefts),)
+        left = Fetched(table, lambda row: row.take(lefts).reshape(shape))
+        right = Fetched(table, lambda row: row.take(rights).reshape(shape))
+        if in_rows:
+            parent = Fetched(table, lambda row: row[parents, None])
+        else:
+            parent = Fetched(table, lambda row: np.repeat(row[parents], each))
+        root = bool(parents[-1] == self.vertices.root)
         single = self._single(part, splits).reshape(2, *shape)
-        cross = self._cross(part, splits.lefts, splits.rights)
+        cross = self._cross(part, lefts, rights)
         return part.evaluate(left, right, parent, root, single, cross).ravel()
 
     def _single(self, part: Potential, splits: Splits) -> BoolArray:
