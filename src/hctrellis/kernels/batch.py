@@ -62,7 +62,7 @@ def _take_each(arrays, at):
 # -- features ----------------------------------------------------------------------------------
 
 
-@jit
+@inner
 def add_up(matrix, first, n, m, out):
     """The sum of a matrix over the pairs and single leaves of every cluster.
 
@@ -82,14 +82,14 @@ def add_up(matrix, first, n, m, out):
             out[half + k] += out[k]
 
 
-@jit
+@inner
 def look_up(by_size, first, sizes, m, out):
     """A number for the size of every cluster; by_size : float64 (n + 1, m), flat."""
     for mask in range(sizes.size):
         store(out, mask * LANES, load(by_size, int(sizes[mask]) * m + first))
 
 
-@jit
+@inner
 def count_leaves(n):
     """The number of leaves of every cluster."""
     sizes = np.zeros(1 << n)
@@ -98,7 +98,7 @@ def count_leaves(n):
     return sizes
 
 
-@jit
+@inner
 def describe_clusters(sums, sizes, params, root_params, table, width, node):
     """Fill in the features of every cluster, and log2 of what it weighs as a parent."""
     for mask in range(1, sizes.size):
@@ -113,13 +113,13 @@ def describe_clusters(sums, sizes, params, root_params, table, width, node):
 # -- the upward pass ---------------------------------------------------------------------------
 
 
-@jit
+@inner
 def may_split(x):
     """Whether a split has a weight, as 1 or 0."""
     return choose(x - FORBIDDEN, 1.0, 0.0) if CHECKED else 1.0
 
 
-@jit
+@inner
 def weigh_block(block, start, each, singles, lattice, table, width, prm, entries):
     """Write down log2 weight, factor and rest of each split of some parents of equal size.
 
@@ -169,7 +169,7 @@ def weigh_block(block, start, each, singles, lattice, table, width, prm, entries
         start += each
 
 
-@jit
+@inner
 def settle_block(block, each, parents, table, width, node, entries):
     """Add up the entries of some parents and complete their cells; what is no number stays so."""
     log_weights, factors, rests = entries
@@ -199,7 +199,7 @@ def settle_block(block, each, parents, table, width, node, entries):
         store(table, cell + COUNT, choose(own - FORBIDDEN, load(table, cell + COUNT), 0.0))
 
 
-@jit
+@inner
 def spread_block(block, start, each, lattice, table, width, node, entries):
     """How much log2 weight a tree over each of some parents has less than the best, on average.
 
@@ -231,7 +231,7 @@ def spread_block(block, start, each, lattice, table, width, node, entries):
         start += each
 
 
-@jit
+@inner
 def go_up(lattice, table, width, node, params, root_params, entropy, entries):
     """The recursion over all clusters, in blocks of parents of equal size."""
     parents, levels, _splits = lattice
@@ -261,13 +261,13 @@ def go_up(lattice, table, width, node, params, root_params, entropy, entries):
 # -- the best tree -----------------------------------------------------------------------------
 
 
-@jit
+@inner
 def number_child(child, number, sizes):
     """The number of a node of a tree: leaves count from 0, others have the number given."""
     return number if child & (child - 1) else int(sizes[child - 1])
 
 
-@jit
+@inner
 def split_root(at, top, lattice, width, entries):
     """As `best_split`, for all leaves: from the entries that were written down last."""
     log_weights, factors, _rests = entries
@@ -295,7 +295,7 @@ def split_root(at, top, lattice, width, entries):
     return least
 
 
-@jit
+@inner
 def trace(left, tables, sizes, params, root_params, stack, children):
     """The best tree of a data set, as `Tree.children`; returns its log weight.
 
@@ -335,7 +335,7 @@ def trace(left, tables, sizes, params, root_params, stack, children):
 # -- all of it ---------------------------------------------------------------------------------
 
 
-@jit
+@inner
 def answer(at, entropy, lattice, entries, cells, nodes, params, root_params, work, children):
     """The four answers to the data set in one lane.
 

@@ -9,7 +9,7 @@ from hctrellis.kernels.keys import mix
 from hctrellis.logs import NEVER, TIE
 
 
-@jit
+@inner
 def known(total, key, place, joins, by_weight):
     """Whether an equal state is among the best joins: the same clusters, or the same weight.
 
@@ -27,7 +27,7 @@ def known(total, key, place, joins, by_weight):
     return found
 
 
-@jit
+@inner
 def place_of(total, joins):
     """Where a total belongs in the ranking: behind those that are not smaller."""
     low, high = 0, joins.number[0]
@@ -40,7 +40,7 @@ def place_of(total, joins):
     return low
 
 
-@jit
+@inner
 def propose(state, i, j, total, forests, joins, by_weight):
     """Rank a join among the best ones, in place of the last if there is no room."""
     key = forests.keys[state] ^ mix(forests.codes[state, i] ^ forests.codes[state, j])
@@ -76,7 +76,7 @@ def rank_joins(start, stop, n_clusters, forests, joins, by_weight):
                     propose(state, i, j, total, forests, joins, by_weight)
 
 
-@jit
+@inner
 def copy_state(source, target, n_clusters, forests, table):
     """Copy a state with its rows of the table."""
     n = forests.active.shape[1]
@@ -93,7 +93,7 @@ def copy_state(source, target, n_clusters, forests, table):
             table[target * n + i, column] = table[source * n + i, column]
 
 
-@jit
+@inner
 def join_in_state(state, i, j, n_clusters, forests, table, model, splits):
     """Join two clusters of a state; False if a new log psi is NaN or +inf."""
     n = forests.active.shape[1]
@@ -138,7 +138,7 @@ def advance(start, stop, level, uses, free, forests, table, model, splits, joins
     return fine
 
 
-@jit
+@inner
 def trace(at, joins, children):
     """Write down the tree that the last join at a position completes, as in `Tree`."""
     n = children.shape[0] + 1

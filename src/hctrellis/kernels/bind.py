@@ -32,7 +32,7 @@ from numba.core.errors import NumbaError
 
 from hctrellis.kernels import elementary, logged, simd
 from hctrellis.kernels.branchless import branchless
-from hctrellis.kernels.compile import jit_as
+from hctrellis.kernels.compile import INNER, inner, jit_as
 
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
@@ -114,7 +114,8 @@ def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleT
     text = _adaptor(codes)
     key, lasting = _fingerprint(text, codes)
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_{key}")
-    module.__dict__.update(_globals(text, codes), jit=jit_as(f"{chain[-1]}-{key}", cache=lasting))
+    decorators = {"jit": jit_as(f"{chain[-1]}-{key}", cache=lasting), "inner": inner}
+    module.__dict__.update(_globals(text, codes), **decorators)
     sys.modules[module.__name__] = module
     _run(chain, module.__dict__)
     return module
@@ -126,7 +127,7 @@ def interpret(chain: Sequence[str], scope: Mapping[str, Any]) -> types.ModuleTyp
     For potentials that only NumPy can evaluate.
     """
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_interpreted")
-    module.__dict__.update(scope, jit=lambda function: function)
+    module.__dict__.update(scope, jit=lambda function: function, inner=lambda function: function)
     _run(chain, module.__dict__)
     return module
 
@@ -153,7 +154,8 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     crosses = [code.cross for code in codes if code.cross is not None]
     inlined = ("pair", "leaf") if any(code.users for code in codes) else ()
     bound: dict[str, Any] = {
-        name: numba.njit(forceinline=name in inlined)(scope[name]) for name in (*_FUNCTIONS, *_ROWS)
+        name: numba.njit(forceinline=name in inlined, **INNER)(scope[name])
+        for name in (*_FUNCTIONS, *_ROWS)
     }
     scope.update(bound)  # some call others
     return bound | {
@@ -172,13 +174,15 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, Dispatcher):
         return _inlined(function)
-    return numba.njit(error_model="numpy")(function)
+    return inner(function)
 
 
 def _inlined(function: Any) -> Callable[..., Any]:
     """A user's function, compiled into the loops however long it is."""
     options = {name: value for name, value in function.targetoptions.items() if name != "nopython"}
-    compiled: Callable[..., Any] = numba.njit(**options | {"forceinline": True})(function.py_func)
+    compiled: Callable[..., Any] = numba.njit(**options | INNER | {"forceinline": True})(
+        function.py_func
+    )
     return compiled
 
 
@@ -284,7 +288,8 @@ def _of_vectors(code: SplitCode) -> Callable[..., Any] | None:
     other = branchless(function)
     if other is None or _vector_result(other, code.n_features) is None:
         return None
-    return numba.njit(error_model="numpy", forceinline=True)(other)
+    compiled: Callable[..., Any] = numba.njit(error_model="numpy", forceinline=True, **INNER)(other)
+    return compiled
 
 
 @cache
@@ -302,7 +307,7 @@ def _scaled(code: SplitCode) -> bool:
 def _vector_result(function: Callable[..., Any], n_features: int) -> Any:
     """What a function returns if it is given vectors, as a type of Numba; None if it takes none."""
     row = nt.UniTuple(simd.VECTOR, n_features)
-    tried = numba.njit(function)
+    tried = numba.njit(**INNER)(function)
     try:
         tried.compile((row, row, row))
     except (NumbaError, AssertionError):

@@ -34,14 +34,14 @@ MOST_TRIES = 200  # of each subtree in one climb: rounding must not make it endl
 # -- the tree ----------------------------------------------------------------------------------
 
 
-@jit
+@inner
 def sibling(x, nodes):
     """The other child of the parent of a node."""
     above = nodes[x, UP]
     return nodes[above, LEFT] + nodes[above, RIGHT] - x
 
 
-@jit
+@inner
 def replace_child(parent, old, new, nodes):
     """Make a node the child of another (or the root: parent -1) in place of an old child."""
     nodes[new, UP] = parent
@@ -86,7 +86,7 @@ def walk(start, nodes, order):
     return count
 
 
-@jit
+@inner
 def copy_nodes(source, target):
     """Copy a tree."""
     for x in range(source.shape[0]):
@@ -94,7 +94,7 @@ def copy_nodes(source, target):
             target[x, column] = source[x, column]
 
 
-@jit
+@inner
 def refresh(x, tree, table, model, splits):
     """Compute what is kept about an internal node anew from its two children."""
     left, right = tree.nodes[x, LEFT], tree.nodes[x, RIGHT]
@@ -133,7 +133,7 @@ def plant(nodes, tree, table, model, splits):
 # -- moves -------------------------------------------------------------------------------------
 
 
-@jit
+@inner
 def prune(left_over, tree, table, model, splits):
     """Describe what is above a subtree that was cut, less its leaves; returns how many nodes.
 
@@ -164,7 +164,7 @@ def prune(left_over, tree, table, model, splits):
     return depth
 
 
-@jit
+@inner
 def list_places(s, count, tree, table, model, splits):
     """List the splits that putting s back makes, two for each place but one for the root."""
     links = tree.links
@@ -185,19 +185,19 @@ def list_places(s, count, tree, table, model, splits):
             list_split(with_s + x, other, with_s + a, cross, splits)
 
 
-@jit
+@inner
 def barred(log_psi):
     """1 for a forbidden split, else 0."""
     return 1 if log_psi == -np.inf else 0
 
 
-@jit
+@inner
 def finite(log_psi):
     """The log weight of a split, 0 if it is forbidden."""
     return 0.0 if log_psi == -np.inf else log_psi
 
 
-@jit
+@inner
 def add_gains(depth, count, tree, splits):
     """Fill gain and bars of all places from the weights of the listed splits."""
     gain, bars = tree.gain, tree.bars
@@ -242,7 +242,7 @@ def weigh_moves(s, tree, table, model, splits):
     return left_over, count, fine
 
 
-@jit
+@inner
 def best_place(count, tree):
     """The place with the fewest bars, and of these the one with the largest gain."""
     gain, bars = tree.gain[0], tree.bars[0]
@@ -253,7 +253,7 @@ def best_place(count, tree):
     return best
 
 
-@jit
+@inner
 def try_later(x, tree):
     """Put a subtree into the bag."""
     if not tree.waiting[x]:
@@ -315,7 +315,7 @@ def totals(tree):
     return bars, total, scale
 
 
-@jit
+@inner
 def value_of(tree):
     """The log weight of the tree; NEVER times the number of forbidden splits if there are any."""
     bars, total, _scale = totals(tree)
@@ -395,7 +395,7 @@ def write_children(tree, children):
             made += 1
 
 
-@jit
+@inner
 def remember(value, tree, kept):
     """Keep the tree if it is new and among the best."""
     key = 0

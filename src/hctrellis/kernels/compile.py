@@ -7,6 +7,8 @@ from typing import Any
 
 import numba
 
+INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels alone
+
 
 def jit(function: Callable[..., Any], *, cache: bool = True) -> Callable[..., Any]:
     """Compile a kernel; where no cache folder is writable, compile it anew in each process."""
@@ -24,3 +26,9 @@ def jit_as(key: str, *, cache: bool) -> Callable[[Callable[..., Any]], Callable[
         return jit(function, cache=cache)
 
     return decorate
+
+
+def inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile what only kernels call: it is a part of theirs, in the cache, too."""
+    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", **INNER)(function)
+    return compiled

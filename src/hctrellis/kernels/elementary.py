@@ -18,6 +18,7 @@ from numba.core import cgutils, types
 from numba.core.compiler import Flags
 from numba.extending import overload, register_jitable
 
+from hctrellis.kernels.compile import INNER
 from hctrellis.kernels.simd import VECTOR, blend, compiled, fma, maximum, minimum
 from hctrellis.logs import LOG2E
 
@@ -177,7 +178,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.make_tuple(builder, signature.return_type, values)
 
 
-@register_jitable
+@register_jitable(**INNER)
 def _parts(x, constants):
     """2^x as (s, p) with 2^x = s + s p, s a power of two and p = 2^f - 1 for |f| <= 1/2."""
     lowest, shifter, c = constants[0], constants[1], constants[2:]
@@ -193,7 +194,7 @@ def _parts(x, constants):
     return _power_of_two(shifted), q * f
 
 
-@overload(exp2)
+@overload(exp2, jit_options=INNER)
 def _exp2(x):
     def of_any(x):
         scale, p = _parts(x, _in_exp2(x))
@@ -202,7 +203,7 @@ def _exp2(x):
     return of_any
 
 
-@overload(expm1)
+@overload(expm1, jit_options=INNER)
 def _expm1(x):
     def of_any(x):
         scale, p = _parts(x * LOG2E, _in_exp2(x))
@@ -214,7 +215,7 @@ def _expm1(x):
 # -- functions of Python and NumPy on vectors, without branches, for users' functions -------------
 
 
-@register_jitable
+@register_jitable(**INNER)
 def _exp_parts(x):
     """e^x as (1 + p) 2^k with |p| < 1/2: p, and k shifted."""
     shifted = x * LOG2E + _SHIFTER
@@ -242,14 +243,14 @@ def _vector_expm1(x):
     return blend(abs(x) < LEAST_NORMAL, x, half + half)
 
 
-@overload(log)
+@overload(log, jit_options=INNER)
 def _log(x):
     if x == VECTOR:
         return lambda x: _log_of_parts(*mantissa_exponent(x))
     return lambda x: math.log(x)
 
 
-@register_jitable
+@register_jitable(**INNER)
 def _log_of_parts(m, k):
     """log(m 2^k) for m from sqrt(1/2) to sqrt(2)."""
     f = m - 1.0
@@ -299,7 +300,9 @@ def apart(function: Callable[..., Any], result: Any) -> Callable[..., Any]:
 
 def extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None:
     """Let a function of Python or NumPy take vectors."""
-    overload(function)(lambda x: (lambda x: on_vectors(x)) if x == VECTOR else None)
+    overload(function, jit_options=INNER)(
+        lambda x: (lambda x: on_vectors(x)) if x == VECTOR else None
+    )
 
 
 for _name, _on_vectors in (("exp", _vector_exp), ("expm1", _vector_expm1)):

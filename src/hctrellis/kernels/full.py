@@ -33,7 +33,7 @@ from hctrellis.kernels.simd import LANES, gather, lane, load, maximum, splat, st
 from hctrellis.logs import FORBIDDEN, NEVER
 
 
-@jit
+@inner
 def solve_cluster(parent, tables, params, distances):
     """The recursion for one cluster, one split after the other."""
     features, best, rest, node = tables
@@ -61,7 +61,7 @@ def solve_cluster(parent, tables, params, distances):
     settle(parent, reference, top, acc, best, rest, node)
 
 
-@jit
+@inner
 def settle(parent, reference, top, acc, best, rest, node):
     """Write the two numbers of a cluster."""
     own = node[parent] if node.size > 0 else 0.0
@@ -79,7 +79,7 @@ def settle(parent, reference, top, acc, best, rest, node):
         rest[parent] = acc
 
 
-@jit
+@inner
 def finish(highs, low_bits, tables, cross_tables, params, root_params, work, partial):
     """Complete eight blocks (the eight `highs`): the splits with a child that has no high bit.
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 
-@jit
+@inner
 def scan(i, active, log_psi, partner, top):
     """Find the best partner of slot i among the active slots behind it, the first of equals."""
     partner[i] = -1
@@ -14,7 +14,7 @@ def scan(i, active, log_psi, partner, top):
             top[i] = log_psi[i, j]
 
 
-@jit
+@inner
 def update(i, a, b, active, log_psi, partner, top):
     """Find the best partner of slot i after b was joined to a.
 

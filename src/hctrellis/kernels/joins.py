@@ -35,7 +35,7 @@ def join(i, j, others, base, links, table, model):
             links[link, k, i] = both
 
 
-@jit
+@inner
 def without(slots, slot):
     """The same slots in the same order, less one; in place."""
     at = 0

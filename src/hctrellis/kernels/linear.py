@@ -51,7 +51,7 @@ STEEP = 1e6  # a rise beyond comes from forbidden clusters
 GENTLE = 300.0  # log2 of the largest u / rest that is multiplied up
 
 
-@jit
+@inner
 def load_side(features, best, rest, low_bits, masks, siblings, count, side):
     """The rows of one side of a tile, v at j = (low leaves of the row).
 
@@ -74,7 +74,7 @@ def load_side(features, best, rest, low_bits, masks, siblings, count, side):
     return highest(steepest)
 
 
-@jit
+@inner
 def slope_of(side, row, j):
     """How v rises with the number of low leaves, from the empty row to one of j low leaves."""
     v = side[0]
@@ -82,7 +82,7 @@ def slope_of(side, row, j):
     return choose(STEEP - maximum(rise, -rise), rise, 0.0) * (0.5 / j)
 
 
-@jit
+@inner
 def step_side(side, j, slope, offset, order, sizes, starts):
     """Bring the rows of fewer than j low leaves from j - 1 to j.
 
@@ -103,7 +103,7 @@ def step_side(side, j, slope, offset, order, sizes, starts):
     return maximum(top - offset, offset - bottom)
 
 
-@jit
+@inner
 def highest_level(side, count, slope, order, sizes):
     """The largest v less slope times the number of low leaves, of the first rows."""
     v = side[0]
@@ -113,7 +113,7 @@ def highest_level(side, count, slope, order, sizes):
     return top
 
 
-@jit
+@inner
 def fill_side(side, first, count, slope, offset, order, sizes):
     """Fill u of the rows from `first` to `count`."""
     v, u, r, _g, _powers = side
@@ -122,7 +122,7 @@ def fill_side(side, first, count, slope, offset, order, sizes):
         store(u, i, load(r, i) * exp2(load(v, i) - (offset + slope * sizes[k])))
 
 
-@jit
+@inner
 def multiply(low, left, right):
     """The sums of products over the splits of a tile, and the largest log2 weights, by position."""
     left_v, left_u, _r, _g, _powers = left
@@ -140,7 +140,7 @@ def multiply(low, left, right):
         left_low = (left_low - 1) & low
 
 
-@jit
+@inner
 def exponentials(low, left, right, reference):
     """The sum over the splits of a tile, exponentials taken one by one."""
     left_v, _u, left_r, _g, _powers = left
@@ -157,7 +157,7 @@ def exponentials(low, left, right, reference):
         left_low = (left_low - 1) & low
 
 
-@jit
+@inner
 def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, partial, at):
     """Sum over the splits of high << low_bits | low, all low, whose children both have high bits.
 
@@ -227,7 +227,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
         sums[low * LANES + at] = total(load(sum_v, low * LANES))
 
 
-@jit
+@inner
 def make_work(n_features, low_bits):
     """The buffers that `sum_tiles` needs, and the low parts in order of size."""
     n_low = 1 << low_bits

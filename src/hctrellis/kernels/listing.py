@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 
-@jit
+@inner
 def list_split(left, right, parent, cross, splits):
     """Have the split of a row of the table into two others weighed."""
     k = splits.number[0]

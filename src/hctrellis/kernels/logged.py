@@ -25,6 +25,7 @@ from numba.extending import lower_cast, overload, register_jitable, register_mod
 
 from hctrellis.branch import where
 from hctrellis.kernels import simd
+from hctrellis.kernels.compile import INNER
 from hctrellis.kernels.elementary import LEAST_NORMAL, apart, extend, log, mantissa_exponent
 from hctrellis.kernels.simd import MASK, NUMBERS, VECTOR, blend, compiled, every
 
@@ -113,7 +114,7 @@ def _(context: Any, builder: Any, given: Any, wanted: Any, value: Any) -> Any:
     return _write(context, builder, *_read(context, builder, given, value))
 
 
-@overload(terms)
+@overload(terms, jit_options=INNER)
 def _terms(a):
     if a == LOGGED:
         return lambda a: _parts(a)
@@ -123,7 +124,7 @@ def _terms(a):
 # -- logarithms --------------------------------------------------------------------------------
 
 
-@register_jitable
+@register_jitable(**INNER)
 def _undone_log(v):
     m, k = mantissa_exponent(v)
     if every(abs(k - 1.0) < 1022.5):  # neither tiny nor huge nor negative: the usual case
@@ -143,7 +144,7 @@ def _log_of_factor(factor):
 _log_called, _factor_called = apart(_undone_log, LOGGED), apart(_log_of_factor, VECTOR)
 
 
-@overload(settled)
+@overload(settled, jit_options=INNER)
 def _settled(a):
     if a == LOGGED:
 
@@ -205,7 +206,7 @@ def _subtract(a, b):
     return None
 
 
-@overload(operator.neg)
+@overload(operator.neg, jit_options=INNER)
 def _negative(a):
     if a != LOGGED:
         return None
@@ -223,7 +224,7 @@ for _operator, _made in (
     (operator.sub, _subtract),
     (operator.isub, _subtract),
 ):
-    overload(_operator)(_made)
+    overload(_operator, jit_options=INNER)(_made)
 
 
 def _chosen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -255,7 +256,7 @@ def _settle_first(function: Callable[..., Any], n_arguments: int) -> None:
             return lambda a, b: function(settled(a), settled(b))
         return None
 
-    overload(function)(of_one if n_arguments == 1 else of_two)
+    overload(function, jit_options=INNER)(of_one if n_arguments == 1 else of_two)
 
 
 _OF_ONE: tuple[Callable[..., Any], ...] = (

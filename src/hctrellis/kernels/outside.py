@@ -57,7 +57,7 @@ def root_splits(tables, params, low_bits, cross_tables, source_root, target):
         target[right] = e * rest[left]
 
 
-@jit
+@inner
 def load_parents(node, best, source, low_bits, masks, width, scratch, tops, sources):
     """The rows of the parents of a tile: what their weight lacks of the best (log2), and source."""
     load_tile(best, low_bits, masks, width, tops, 0)
@@ -72,7 +72,7 @@ def load_parents(node, best, source, low_bits, masks, width, scratch, tops, sour
             store(tops, i, choose(top - FORBIDDEN, own - top, NEVER))
 
 
-@jit
+@inner
 def scale_rows(logs, scales, n_low, width, out, tops):
     """out = scales 2^(logs - tops), where tops is the largest log of each position of a tile."""
     for t in range(0, TILE, LANES):
@@ -85,7 +85,7 @@ def scale_rows(logs, scales, n_low, width, out, tops):
             store(out, i, load(scales, i) * exp2(load(logs, i) - top) if t < width else splat(0.0))
 
 
-@jit
+@inner
 def grown_rows(other_best, other_f, size, n_low, out):
     """What a child weighs with the gain by a sibling of `size` leaves, in all rows of a tile."""
     for i in range(0, n_low * TILE, LANES):
@@ -93,7 +93,7 @@ def grown_rows(other_best, other_f, size, n_low, out):
         store(out, i, out_i)
 
 
-@jit
+@inner
 def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, parent_tops, powers):
     """The sum over a tile by multiply-adds, for separable potentials.
 
@@ -130,7 +130,7 @@ def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, p
     return True, acc
 
 
-@jit
+@inner
 def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at):
     """Sum over all R with high bits, for the clusters high << low_bits | low, all low.
 
@@ -263,7 +263,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
         sums[low * LANES + at] = total(load(sum_v, low * LANES))
 
 
-@jit
+@inner
 def lacks(best, node, index, low):
     """log2 of what the weight of eight parents lacks of the best; NEVER for forbidden ones."""
     top = gather(best, index, low)
@@ -271,7 +271,7 @@ def lacks(best, node, index, low):
     return choose(top - FORBIDDEN, own - top, NEVER)
 
 
-@jit
+@inner
 def finish_around(highs, low_bits, tables, cross_tables, params, source, target, block, sums):
     """Complete eight blocks: pairs in which the other child has no high bit. Lanes are blocks."""
     features, best, rest, node = tables
@@ -329,7 +329,7 @@ def finish_around(highs, low_bits, tables, cross_tables, params, source, target,
         store(block_source, low * LANES, gather(source, index, low))
 
 
-@jit
+@inner
 def leaves_around(highs, low_bits, tables, distances, params, source, low, own, own_best):
     """The pairs in which the other child is a single leaf among the high ones."""
     features, best, rest, node = tables

@@ -16,7 +16,7 @@ from hctrellis.logs import FORBIDDEN, LOG2E
 PRIME = 65521  # the largest below 2^16
 
 
-@jit
+@inner
 def node_log_weight(parent, node):
     """What a cluster adds as a parent."""
     if node.size == 0:

@@ -46,14 +46,14 @@ def weigh_listed(parents, offsets, lefts, rights, n_leaves, features, own, param
     weigh_block(leaves, n_leaf_splits, True, params, out)
 
 
-@jit
+@inner
 def new_block(n_features):
     """Rows of left, right and parent; own, distance and log psi; number of each split."""
     rows = np.ones((3, max(1, n_features) * BLOCK))
     return rows, np.zeros((3, BLOCK)), np.zeros(BLOCK, np.int64)
 
 
-@jit
+@inner
 def put(block, i, k, left, right, parent, features, own, cross):
     """Copy what describes split k to position i of a block."""
     rows, values, numbers = block
@@ -67,7 +67,7 @@ def put(block, i, k, left, right, parent, features, own, cross):
         rows[2, f * BLOCK + i] = features[f, parent]
 
 
-@jit
+@inner
 def weigh_block(block, count, apart, params, out):
     """Log psi of the splits of a block; apart: their left children are single leaves."""
     rows, values, numbers = block
@@ -84,6 +84,6 @@ def weigh_block(block, count, apart, params, out):
         out[numbers[i]] = values[2, i]
 
 
-@jit
+@inner
 def load_rows(rows, i):
     return load_row(rows[0], i, BLOCK), load_row(rows[1], i, BLOCK), load_row(rows[2], i, BLOCK)

@@ -24,7 +24,7 @@ TILE = 16  # splits side by side
 FACTOR_RANGE = 200.0  # log2 of the largest over the smallest factor
 
 
-@jit
+@inner
 def load_side(features, best, rest, low_bits, masks, count, width, out_f, out_best, out_rest):
     """The rows of one side (left or right) of a tile; single leaves are left out if apart."""
     for f in range(features.shape[0]):
@@ -37,7 +37,7 @@ def load_side(features, best, rest, low_bits, masks, count, width, out_f, out_be
                 out_rest[t] = 0.0
 
 
-@jit
+@inner
 def high_distances(lefts, rights, width, near, out):
     """The extreme distance between the high parts of the two sides of each split of a tile."""
     for t in range(width):
@@ -51,7 +51,7 @@ def high_distances(lefts, rights, width, near, out):
         out[t] = extreme
 
 
-@jit
+@inner
 def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, partial, at):
     """Sum over the splits of high << low_bits | low, all low, whose children both have high bits.
 
@@ -145,7 +145,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
         sums[low * LANES + at] = total(load(sum_v, low * LANES))
 
 
-@jit
+@inner
 def make_work(n_features, low_bits):
     """The buffers that `sum_tiles` needs."""
     n_low = 1 << low_bits

@@ -14,13 +14,13 @@ import numpy as np
 from hctrellis.kernels.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
 
 
-@jit
+@inner
 def linked(link, a, b):
     """The link to a union from those to its two parts."""
     return combine(a, b) if CROSS and link == EXTREME else a + b
 
 
-@jit
+@inner
 def unite(c, a, b, links, i, j, table, model):
     """Put the union of rows a and b into row c; links[:, i, j] are those between the two."""
     size = table[a, SIZE] + table[b, SIZE]
@@ -43,7 +43,7 @@ def describe_leaves(n, table, model):
         fill_cluster(table, leaf, model.params)
 
 
-@jit
+@inner
 def weigh(splits, table, model):
     """Fill log psi of the listed splits and end the list; False if one of them is NaN or +inf."""
     fine = True

@@ -25,7 +25,7 @@ from hctrellis.kernels.simd import LANES, load, maximum, splat, with_lane
 from hctrellis.logs import LOG2E, NEVER, TIE
 
 
-@jit
+@inner
 def cross_distance(left, right, distances):
     """The extreme distance between a leaf of one cluster and a leaf of the other."""
     extreme = np.nan
@@ -39,7 +39,7 @@ def cross_distance(left, right, distances):
     return extreme
 
 
-@jit
+@inner
 def cross_lanes(lefts, rights, low, distances):
     """The extreme distances of the splits of lefts[i] and rights[i] | low, one in each lane."""
     extremes = splat(0.0)
@@ -48,7 +48,7 @@ def cross_lanes(lefts, rights, low, distances):
     return extremes
 
 
-@jit
+@inner
 def cross_lookup(left, right, features, low_bits, cross_tables):
     """The same from the tables of extreme distances between parts of clusters."""
     _distances, near, low_cross = cross_tables
@@ -65,7 +65,7 @@ def cross_lookup(left, right, features, low_bits, cross_tables):
     return extreme
 
 
-@jit
+@inner
 def split_terms(left, right, parent, features, params, cross):
     """The x and factor of one split, whichever of its children are leaves."""
     l = take_row(features, left)
@@ -86,7 +86,7 @@ def split_log_weight(left, right, parent, features, params, distances):
     return x + math.log(factor) if SCALED else x
 
 
-@jit
+@inner
 def weigh(x, best):
     """log2 of a split's weight with the best trees of its children; forbidden ones stay finite."""
     if CHECKED:
@@ -109,7 +109,7 @@ def best_split(parent, tables, params, low_bits, cross_tables):
     return left
 
 
-@jit
+@inner
 def first_split(parent, top, tables, params, low_bits, cross_tables):
     """The first split whose log weight is `top`, up to a tie, or 0; and the largest before it."""
     features, best, _rest, _node = tables
@@ -133,7 +133,7 @@ def first_split(parent, top, tables, params, low_bits, cross_tables):
     return largest, 0
 
 
-@jit
+@inner
 def absorb(count, reference, log_weights, factors, rests, top, acc):
     """Add `count` entries to a running maximum and sum (vectors), relative to a reference."""
     for i in range(0, count, LANES):
