@@ -441,7 +441,7 @@ def test_a_function_without_jit():
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from gallery import momenta, value_and_size
+from gallery import momenta
 import hctrellis as hct
 import test_where
 post = hct.infer(test_where.by_function(test_where.FORMS["numba"], momenta(5, 3))[1])

@@ -29,6 +29,9 @@ def jit_as(key: str, *, cache: bool) -> Callable[[Callable[..., Any]], Callable[
 
 
 def inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile what only kernels call: it is a part of theirs, in the cache, too."""
+    """Compile what only kernels call: it is a part of theirs, in the cache, too.
+
+    Called from Python, it would crash: it has no entry point for that.
+    """
     compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", **INNER)(function)
     return compiled

@@ -8,7 +8,8 @@ The first of a chain of templates (see `bind`). Bound before it runs, as module 
     combine(a, b)                            -> the smaller or larger of two distances
     load_row, splat_row, gather_row          -> the features of clusters as a tuple of vectors
     take_row(features, i)                    -> the features of one cluster as a tuple of floats
-    jit                                      -> the decorator that compiles for this potential
+    jit, inner                               -> the decorators that compile for this potential: what
+                                                Python calls, and what only kernels call
     SCALED, LEAF_APART, CROSS, CHECKED       -> whether factor is not 1, whether leaf differs from
                                                 pair, whether cross is used, whether -inf may occur
 """
