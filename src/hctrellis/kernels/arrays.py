@@ -50,7 +50,7 @@ class Splits(NamedTuple):
     cross : float64 (m)
         The extreme distance between left and right, if the potential asks for it.
     log_psi : float64 (m)
-        What `weigh` fills.
+        What `weigh_list` fills.
     number : int64 (1)
         How many splits are listed.
     """

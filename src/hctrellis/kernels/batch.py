@@ -17,7 +17,6 @@ the lowest leaf.
 One data set never sees another: whatever is in the other lanes, its results are the same.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math
@@ -25,9 +24,11 @@ import math
 import numpy as np
 from numba.extending import overload
 
+from hctrellis.kernels.bound import CHECKED, SCALED, describe, inner, jit, leaf, load_row, pair
 from hctrellis.kernels.common import room
 from hctrellis.kernels.elementary import exp2, log, log2_above
 from hctrellis.kernels.simd import LANES, choose, load, maximum, minimum, splat, store
+from hctrellis.kernels.weights import best_split, log2_weight, split_terms
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER, TIE
 
 REST, COUNT, FEATURES = LANES, 2 * LANES, 3 * LANES  # where they begin in a cell
@@ -142,7 +143,7 @@ def weigh_block(block, start, each, singles, lattice, table, width, prm, entries
             left = load_row(table, i + FEATURES, LANES)
             right = load_row(table, j + FEATURES, LANES)
             x, factor = leaf(left, right, parent, prm, 0.0)
-            w = weigh(x, load(table, j))
+            w = log2_weight(x, load(table, j))
             peak = maximum(peak, w)
             trees = trees + load(table, j + COUNT) * may_split(x)
             store(log_weights, entry, w)
@@ -156,7 +157,7 @@ def weigh_block(block, start, each, singles, lattice, table, width, prm, entries
             left = load_row(table, i + FEATURES, LANES)
             right = load_row(table, j + FEATURES, LANES)
             x, factor = pair(left, right, parent, prm, 0.0)
-            w = weigh(x, load(table, i) + load(table, j))
+            w = log2_weight(x, load(table, i) + load(table, j))
             peak = maximum(peak, w)
             trees = trees + load(table, i + COUNT) * (load(table, j + COUNT) * may_split(x))
             store(log_weights, entry, w)

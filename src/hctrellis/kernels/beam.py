@@ -1,10 +1,11 @@
 """Beam search over partial clusterings. A template (see `bind`) on top of `unions` and `joins`."""
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np
 
+from hctrellis.kernels.bound import inner, jit
+from hctrellis.kernels.joins import join, weigh_joins, without
 from hctrellis.kernels.keys import mix
 from hctrellis.logs import NEVER, TIE
 

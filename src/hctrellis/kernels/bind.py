@@ -1,16 +1,17 @@
 """Bind the split functions of a potential into the kernels.
 
-Some kernel files are templates: they call functions (`pair`, `leaf`, ...) that they do not define,
-or that an earlier template in a chain defines (`weights`, then `tiles`, then `full`). `bind` runs
-such a chain once per distinct set of split functions, in a module of its own, with those functions
-set as globals first. Numba then fuses them into the loops, and, since they are module globals, can
-keep the machine code in its disk cache. Cache files carry a fingerprint of everything the code
-depends on, so a stale one is never hit; a function whose dependencies cannot be fingerprinted is
-compiled in memory only.
+Some kernel files are templates: they import stand-ins of the split functions from `bound`, and
+functions from other templates (`full` from `tiles` and `weights`, say). `bind` runs a chain of
+templates once per distinct set of split functions, in a module of its own, with the real functions
+as globals and without those imports. Numba then fuses the split functions into the loops, and,
+since they are module globals, can keep the machine code in its disk cache. Cache files carry a
+fingerprint of everything the code depends on, so a stale one is never hit; a function whose
+dependencies cannot be fingerprinted is compiled in memory only.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import math
 import sys
@@ -25,19 +26,16 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import config
-from numba.core import types as nt
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
 
-from hctrellis.kernels import elementary, logged, simd
-from hctrellis.kernels.branchless import branchless
+from hctrellis.kernels import bound, elementary, simd
 from hctrellis.kernels.compile import INNER, inner, jit_as
+from hctrellis.kernels.users import as_terms, inlined, is_scaled, of_vectors, pack_terms
 
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
-_OURS = (simd.__name__, elementary.__name__, logged.__name__)
+_OURS = (simd.__name__, elementary.__name__)
 _STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", *_OURS)
 _loading = threading.RLock()
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
@@ -53,7 +51,8 @@ class SplitCode:
         ``pair(left, right, parent, params, cross) -> (x, factor)``: the weight of a split is
         factor * e^x. The rows are tuples of features, each a float or a vector, so the text uses
         arithmetic and the functions of `simd` and `elementary` only. For a user's function
-        (``users=True``): ``pair(left, right, parent) -> log weight``, of floats.
+        (``users=True``): ``pair(left, right, parent)``, of floats, which returns the log weight
+        or ``(x, factor)``.
     leaf : callable, optional
         The same where the left child is a single leaf, if that needs another formula.
     describe : callable
@@ -133,9 +132,27 @@ def interpret(chain: Sequence[str], scope: Mapping[str, Any]) -> types.ModuleTyp
 
 
 def _run(chain: Sequence[str], names: dict[str, Any]) -> None:
+    """Run templates one after the other, with these names in the place of what they import."""
     for template in chain:
         path = _FOLDER / f"{template}.py"
-        exec(compile(path.read_text(), str(path), "exec"), names)
+        tree = ast.parse(path.read_text())
+        tree.body = [node for node in tree.body if not _is_supplied(node)]
+        exec(compile(tree, str(path), "exec"), names)
+
+
+def _is_supplied(node: ast.stmt) -> bool:
+    """Whether a statement imports from `bound` or from a template."""
+    if not isinstance(node, ast.ImportFrom) or node.module is None:
+        return False
+    return node.module == bound.__name__ or _is_template(node.module)
+
+
+@cache
+def _is_template(module: str) -> bool:
+    """Whether a module is a kernel file that imports from `bound`."""
+    package, _, name = module.rpartition(".")
+    path = _FOLDER / f"{name}.py"
+    return package == __package__ and f"from {bound.__name__} import" in path.read_text()
 
 
 def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
@@ -143,47 +160,38 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     scope: dict[str, Any] = {
         name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
     }
-    scope["terms"] = logged.terms
+    scope |= {"as_terms": as_terms, "pack_terms": pack_terms}
     for i, code in enumerate(codes):
-        scope[f"pair{i}"] = _compiled(code.pair)
-        scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
-        scope[f"describe{i}"] = _compiled(code.describe)
+        scope[f"pair{i}"] = _as_inner(code.pair)
+        scope[f"leaf{i}"] = _as_inner(code.leaf or code.pair)
+        scope[f"describe{i}"] = _as_inner(code.describe)
         if code.users:
-            scope[f"vectors{i}"] = _of_vectors(code)
+            scope[f"vectors{i}"] = of_vectors(code)
     exec(compile(text, "<split functions>", "exec"), scope)
     crosses = [code.cross for code in codes if code.cross is not None]
-    inlined = ("pair", "leaf") if any(code.users for code in codes) else ()
-    bound: dict[str, Any] = {
-        name: numba.njit(forceinline=name in inlined, **INNER)(scope[name])
+    inline = ("pair", "leaf") if any(code.users for code in codes) else ()
+    fused: dict[str, Any] = {
+        name: numba.njit(forceinline=name in inline, **INNER)(scope[name])
         for name in (*_FUNCTIONS, *_ROWS)
     }
-    scope.update(bound)  # some call others
-    return bound | {
+    scope.update(fused)  # some call others
+    return fused | {
         "combine": crosses[0] if crosses else simd.minimum,
         "NOWHERE": -math.inf if simd.maximum in crosses else math.inf,
         "GAINS": any(code.gains for code in codes),
         "LINEAR": all(code.gains for code in codes),
         "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
-        "SCALED": any(map(_scaled, codes)),
+        "SCALED": any(map(is_scaled, codes)),
         "LEAF_APART": any(code.leaf is not None for code in codes),
         "CHECKED": any(code.users for code in codes),
     }
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _as_inner(function: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(function, Dispatcher):
-        return _inlined(function)
+        return inlined(function)
     return inner(function)
-
-
-def _inlined(function: Any) -> Callable[..., Any]:
-    """A user's function, compiled into the loops however long it is."""
-    options = {name: value for name, value in function.targetoptions.items() if name != "nopython"}
-    compiled: Callable[..., Any] = numba.njit(**options | INNER | {"forceinline": True})(
-        function.py_func
-    )
-    return compiled
 
 
 # -- the adaptor: one pair function out of several, each with its slice of features -------------
@@ -245,26 +253,29 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
         if code.users:
             if one:
-                call = _call(f"{name}{i}", rows)
-            elif _of_vectors(code) is None:
+                call = _as_terms(_call(f"{name}{i}", rows))
+            elif of_vectors(code) is None:
                 call = _call_lanes(f"{name}{i}", rows)
             else:  # with splat: what depends on the parent alone then leaves the loop
                 rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
-                call = _call(f"vectors{i}", rows)
-            lines.append(f"    x{i}, f{i} = terms({call})")
+                call = _as_terms(_call(f"vectors{i}", rows))
         else:
             rows.append(_slice("params", param, code.n_params))
             call = _call(f"{name}{i}", [*rows, "cross"])
-            lines.append(f"    x{i}, f{i} = {call}")
+        lines.append(f"    x{i}, f{i} = {call}")
         feature += code.n_features
         param += code.n_params
     x = " + ".join(f"x{i}" for i in range(len(codes))) or "-0.0"
-    f = " * ".join(f"f{i}" for i, code in enumerate(codes) if _scaled(code)) or "1.0"
+    f = " * ".join(f"f{i}" for i, code in enumerate(codes) if is_scaled(code)) or "1.0"
     return [*lines, f"    return {x}, {f}"]
 
 
 def _call(name: str, arguments: Sequence[str]) -> str:
     return f"{name}({', '.join(arguments)})"
+
+
+def _as_terms(call: str) -> str:
+    return _call("as_terms", [call])
 
 
 def _call_lanes(name: str, rows: Sequence[str]) -> str:
@@ -273,46 +284,8 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
     for i in range(simd.LANES):
         items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
         lane = [_tuple([f"lane({item}, {i})" for item in row]) for row in items]
-        calls.append(f"1.0 * {_call(name, lane)}")  # it may return an integer
-    return _call("pack", calls)
-
-
-@cache
-def _of_vectors(code: SplitCode) -> Callable[..., Any] | None:
-    """A user's function, or its form without branches, if it can be computed with vectors."""
-    if getattr(config, "DISABLE_JIT"):  # noqa: B009
-        return None
-    function: Any = code.pair
-    if _vector_result(function.py_func, code.n_features) is not None:
-        return _inlined(function)
-    other = branchless(function)
-    if other is None or _vector_result(other, code.n_features) is None:
-        return None
-    compiled: Callable[..., Any] = numba.njit(error_model="numpy", forceinline=True, **INNER)(other)
-    return compiled
-
-
-@cache
-def _scaled(code: SplitCode) -> bool:
-    """Whether the factor of a split is anything but 1."""
-    if not code.users:
-        return code.scaled
-    function: Any = _of_vectors(code)
-    if function is None:
-        return False
-    return bool(_vector_result(function.py_func, code.n_features) == logged.LOGGED)
-
-
-@cache
-def _vector_result(function: Callable[..., Any], n_features: int) -> Any:
-    """What a function returns if it is given vectors, as a type of Numba; None if it takes none."""
-    row = nt.UniTuple(simd.VECTOR, n_features)
-    tried = numba.njit(**INNER)(function)
-    try:
-        tried.compile((row, row, row))
-    except (NumbaError, AssertionError):
-        return None
-    return tried.nopython_signatures[0].return_type
+        calls.append(_as_terms(_call(name, lane)))
+    return _call("pack_terms", calls)
 
 
 # -- fingerprints ------------------------------------------------------------------------------

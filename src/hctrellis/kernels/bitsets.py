@@ -4,7 +4,6 @@ Leaf i is bit i % 64 of word i // 64. The hash of a cluster is the sum of a rand
 so that those of disjoint unions and of differences are sums and differences too.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np

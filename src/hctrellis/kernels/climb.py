@@ -17,13 +17,15 @@ A table has three rows for each of the N nodes: node x is in row x, without s in
 above s), and with s added in row 2N + x.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np
 
 from hctrellis.kernels.arrays import EXTREME, LEFT, RIGHT, UP
+from hctrellis.kernels.bound import CROSS, combine, inner, jit
 from hctrellis.kernels.keys import mix
+from hctrellis.kernels.listing import list_split
+from hctrellis.kernels.unions import linked, unite, weigh_list
 from hctrellis.logs import NEVER, TIE
 
 FEWEST_MOVES = 2  # of a perturbation
@@ -107,7 +109,7 @@ def refresh(x, tree, table, model, splits):
     unite(x, left, right, tree.links, left, right, table, model)
     cross = tree.links[EXTREME, left, right] if CROSS else 0.0
     list_split(left, right, x, cross, splits)
-    fine = weigh(splits, table, model)
+    fine = weigh_list(splits, table, model)
     tree.log_psi[x] = splits.log_psi[0]
     return fine
 
@@ -233,7 +235,7 @@ def weigh_moves(s, tree, table, model, splits):
     depth = prune(left_over, tree, table, model, splits)
     count = walk(left_over, tree.nodes, tree.order)
     list_places(s, count, tree, table, model, splits)
-    fine = weigh(splits, table, model)
+    fine = weigh_list(splits, table, model)
     add_gains(depth, count, tree, splits)
     x = tree.nodes[left_over, UP]
     while x >= 0:

@@ -1,6 +1,5 @@
 """What the kernels of the full lattice share: constants, and copying tables into tiles."""
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -1,9 +1,8 @@
 """Elementary functions of vectors: `exp2`, `expm1`, `log`, and those that users' functions call.
 
 In compiled code they take vectors or floats, without branches; outside of it, NumPy arrays (see
-`simd`). exp and expm1 of Python and NumPy take vectors as well, for the sake of users' functions,
-and so do log and log1p (see `logged`): those are right for all numbers, the ones of the kernels
-where the kernels need it.
+`simd`). exp, expm1, log and log1p of Python and NumPy take vectors as well, for the sake of users'
+functions: those are right for all numbers, the ones of the kernels where the kernels need it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from numba.core.compiler import Flags
 from numba.extending import overload, register_jitable
 
 from hctrellis.kernels.compile import INNER
-from hctrellis.kernels.simd import VECTOR, blend, compiled, fma, maximum, minimum
+from hctrellis.kernels.simd import VECTOR, blend, every, fma, lowered, maximum, minimum
 from hctrellis.logs import LOG2E
 
 _SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
@@ -40,6 +39,7 @@ _EXP2 = (
     0.6931471805599453,
 )
 
+_LN2 = math.log(2.0)
 _LN2_HIGH = 0.6931471803691238  # its last 21 bits are 0: a product with an exponent is exact
 _LN2_LOW = 1.9082149292705877e-10
 # (e^r - 1 - r) / r^2 for |r| <= log(2) / 2, in powers of r; relative error of e^r - 1 below 5e-17
@@ -120,8 +120,8 @@ def _integers(kind: Any, value: int) -> Any:
     return ir.Constant(ir.IntType(64), value)
 
 
-@compiled(_power_of_two, types.float64, types.float64)
-@compiled(_power_of_two, VECTOR, VECTOR)
+@lowered(_power_of_two, types.float64, types.float64)
+@lowered(_power_of_two, VECTOR, VECTOR)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind = args[0].type
     shift, one = _integers(kind, 52), _integers(kind, _ONE)
@@ -129,7 +129,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.bitcast(builder.add(shifted, one), kind)
 
 
-@compiled(log2_above, types.float64, types.float64)
+@lowered(log2_above, types.float64, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """The bits of a double, read as an integer, grow almost like its logarithm."""
     kind = ir.DoubleType()
@@ -137,7 +137,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.fadd(builder.fmul(bits, kind(2.0**-52)), kind(0.0861 - 1023.0))
 
 
-@compiled(mantissa_exponent, types.UniTuple(VECTOR, 2), VECTOR)
+@lowered(mantissa_exponent, types.UniTuple(VECTOR, 2), VECTOR)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kind = args[0].type
     above = builder.sub(
@@ -151,13 +151,13 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.make_tuple(builder, signature.return_type, [mantissa, exponent])
 
 
-@compiled(_in_exp2, types.UniTuple(types.float64, len(_IN_EXP2)), types.float64)
+@lowered(_in_exp2, types.UniTuple(types.float64, len(_IN_EXP2)), types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     values = [ir.Constant(ir.DoubleType(), number) for number in _IN_EXP2]
     return context.make_tuple(builder, signature.return_type, values)
 
 
-@compiled(_in_exp2, types.UniTuple(VECTOR, len(_IN_EXP2)), VECTOR)
+@lowered(_in_exp2, types.UniTuple(VECTOR, len(_IN_EXP2)), VECTOR)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Vectors that are read from memory where they are used.
 
@@ -276,7 +276,7 @@ def apart(function: Callable[..., Any], result: Any) -> Callable[..., Any]:
 
     name = f"hctrellis{function.__name__}"
 
-    @compiled(called, result, VECTOR)
+    @lowered(called, result, VECTOR)
     def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         known = builder.module.globals.get(name)
         if known is None:
@@ -305,7 +305,41 @@ def extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None
     )
 
 
-for _name, _on_vectors in (("exp", _vector_exp), ("expm1", _vector_expm1)):
+@register_jitable(**INNER)
+def log_parts(v):
+    """log(v) as x and m, x + log(m), with m from sqrt(1/2) to sqrt(2); of any numbers."""
+    m, k = mantissa_exponent(v)
+    if every(abs(k - 1.0) < 1022.5):  # neither tiny nor huge nor negative: the usual case
+        return k * _LN2, m
+    tiny = v < LEAST_NORMAL
+    m, k = mantissa_exponent(blend(tiny, v * 2.0**54, v))
+    x = (k + blend(tiny, -54.0, 0.0)) * _LN2
+    x = blend(v < math.inf, x, v)
+    x = blend(v > 0.0, x, blend(v == 0.0, -math.inf, math.nan))
+    return x, blend((v > 0.0) & (v < math.inf), m, 1.0)
+
+
+@register_jitable(**INNER)
+def _vector_log(v):
+    m, k = mantissa_exponent(v)
+    if every(abs(k - 1.0) < 1022.5):
+        return _log_of_parts(m, k)
+    x, m = log_parts(v)
+    return x + _log_of_parts(m, 0.0)
+
+
+def _vector_log1p(v):
+    u = v + 1.0
+    lost = (v - (u - 1.0)) / u  # by rounding u, to first order
+    return _vector_log(u) + blend((u > 0.0) & (u < math.inf), lost, 0.0)
+
+
+for _name, _on_vectors in (
+    ("exp", _vector_exp),
+    ("expm1", _vector_expm1),
+    ("log", _vector_log),
+    ("log1p", _vector_log1p),
+):
     _called = apart(_on_vectors, VECTOR)
     for _module in (math, np):
         extend(getattr(_module, _name), _called)

@@ -20,16 +20,30 @@ they are finished afterwards, eight high parts at a time. Cost: 3^n / 2 splits, 
 the tables and a few 10 kB of buffers.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math
 
 import numpy as np
 
+from hctrellis.kernels.bound import (
+    CROSS,
+    LEAF_APART,
+    SCALED,
+    combine,
+    gather_row,
+    inner,
+    jit,
+    leaf,
+    load_row,
+    pair,
+    splat_row,
+)
 from hctrellis.kernels.common import room
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, gather, lane, load, maximum, splat, store
+from hctrellis.kernels.tiles import make_work, sum_tiles
+from hctrellis.kernels.weights import absorb, cross_distance, cross_lanes, log2_weight, split_terms
 from hctrellis.logs import FORBIDDEN, NEVER
 
 
@@ -49,7 +63,7 @@ def solve_cluster(parent, tables, params, distances):
         right = others ^ sub
         cross = cross_distance(left, right, distances) if CROSS else 0.0
         x, factor = split_terms(left, right, parent, features, params, cross)
-        w = weigh(x, best[left] + best[right])
+        w = log2_weight(x, best[left] + best[right])
         if w > reference:
             shrink = exp2(reference - w)
             top *= shrink
@@ -127,7 +141,7 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
                 x, factor = leaf(right, left, parent, prm, cross)
             else:
                 x, factor = pair(left, right, parent, prm, cross)
-            w = weigh(x, best[left_low] + load(block_best, right_low * LANES))
+            w = log2_weight(x, best[left_low] + load(block_best, right_low * LANES))
             peak = maximum(peak, w)
             store(log_weights, entries, w)
             store(rests, entries, rest[left_low] * load(block_rest, right_low * LANES))
@@ -153,7 +167,7 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
                     prm,
                     cross,
                 )
-                w = weigh(x, gather(best, others, low))
+                w = log2_weight(x, gather(best, others, low))
                 peak = maximum(peak, w)
                 store(log_weights, entries, w)
                 store(rests, entries, gather(rest, others, low))

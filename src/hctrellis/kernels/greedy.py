@@ -1,7 +1,9 @@
 """Greedy agglomeration. A template (see `bind`) on top of `unions` and `joins`."""
 
-# mypy: ignore-errors
 from __future__ import annotations
+
+from hctrellis.kernels.bound import inner, jit
+from hctrellis.kernels.joins import join, weigh_joins, without
 
 
 @inner

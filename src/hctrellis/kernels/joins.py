@@ -3,10 +3,12 @@
 A template (see `bind`) on top of `unions`.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 from hctrellis.kernels.arrays import EXTREME
+from hctrellis.kernels.bound import CROSS, inner, jit
+from hctrellis.kernels.listing import list_split
+from hctrellis.kernels.unions import linked, unite, weigh_list
 
 
 @jit
@@ -21,7 +23,7 @@ def weigh_joins(slot, others, base, spare, links, table, model, splits):
         unite(spare + k, base + i, base + j, links, i, j, table, model)
         cross = links[EXTREME, i, j] if CROSS else 0.0
         list_split(base + i, base + j, spare + k, cross, splits)
-    return weigh(splits, table, model)
+    return weigh_list(splits, table, model)
 
 
 @jit

@@ -1,6 +1,5 @@
 """Numbers that stand for sets: of leaves (codes), and of clusters (keys)."""
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 from hctrellis.kernels.compile import jit

@@ -16,11 +16,11 @@ and all are chosen anew. Where the largest product would still come near the sma
 exponentials are taken one by one instead.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np
 
+from hctrellis.kernels.bound import GAINS, inner
 from hctrellis.kernels.common import (
     bit_count,
     by_size,

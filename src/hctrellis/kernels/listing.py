@@ -1,7 +1,8 @@
 """Lists of splits to be weighed. A template (see `bind`) that all searches start with."""
 
-# mypy: ignore-errors
 from __future__ import annotations
+
+from hctrellis.kernels.bound import inner
 
 
 @inner

@@ -1,6 +1,5 @@
 """Many trees of equal numbers of leaves in Newick format."""
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np

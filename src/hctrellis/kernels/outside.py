@@ -13,11 +13,28 @@ lie inside the block of S and are finished afterwards, low parts in decreasing o
 the root are left to `root_splits`, since the root may have parameters of its own.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np
 
+from hctrellis.kernels.bound import (
+    CROSS,
+    GAINS,
+    LEAF_APART,
+    LINEAR,
+    NOWHERE,
+    SCALED,
+    USES_PARENT,
+    combine,
+    gather_row,
+    inner,
+    jit,
+    leaf,
+    load_row,
+    pair,
+    splat_row,
+    take_row,
+)
 from hctrellis.kernels.common import bit_count, by_size, load_tile, room
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import (
@@ -32,6 +49,7 @@ from hctrellis.kernels.simd import (
     store,
     total,
 )
+from hctrellis.kernels.weights import cross_lanes, cross_lookup, log2_weight, split_terms
 from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
 
 TILE = 16  # other children side by side
@@ -51,7 +69,7 @@ def root_splits(tables, params, low_bits, cross_tables, source_root, target):
         right = root ^ left
         cross = cross_lookup(left, right, features, low_bits, cross_tables) if CROSS else 0.0
         x, factor = split_terms(left, right, root, features, params, cross)
-        w = weigh(x, best[left] + best[right] + own - best[root])
+        w = log2_weight(x, best[left] + best[right] + own - best[root])
         e = exp2(w) * factor * source_root if best[root] > FORBIDDEN else 0.0
         target[left] = e * rest[right]
         target[right] = e * rest[left]
@@ -247,7 +265,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                             x, factor = leaf(own, r, p, params, cross)
                         else:
                             x, factor = pair(own, r, p, params, cross)
-                        w = weigh(x, load(other_best, i + t) + load(parent_top, j + t))
+                        w = log2_weight(x, load(other_best, i + t) + load(parent_top, j + t))
                         store(log_weights, entries, w)
                         scale = load(other_rest, i + t) * load(parent_source, j + t)
                         store(scales, entries, scale * factor if SCALED else scale)
@@ -314,7 +332,7 @@ def finish_around(highs, low_bits, tables, cross_tables, params, source, target,
                 x, factor = leaf(r, own, p, params, cross)
             else:
                 x, factor = pair(own, r, p, params, cross)
-            e = exp2(weigh(x, own_best + best[other_low] + load(block_lack, j)))
+            e = exp2(log2_weight(x, own_best + best[other_low] + load(block_lack, j)))
             if SCALED:
                 e = e * factor
             acc = acc + e * (rest[other_low] * load(block_source, j))
@@ -350,7 +368,7 @@ def leaves_around(highs, low_bits, tables, distances, params, source, low, own, 
         x, factor = leaf(
             gather_row(features, leaves, 0), own, gather_row(features, parents, low), params, cross
         )
-        w = weigh(x, own_best + lacks(best, node, parents, low))
+        w = log2_weight(x, own_best + lacks(best, node, parents, low))
         acc = acc + exp2(w) * factor * gather(source, parents, low)
     return acc
 

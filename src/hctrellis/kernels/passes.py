@@ -4,7 +4,6 @@ Splits are listed one parent after the other: those of parents[k] are offsets[k]
 of the arrays `lefts` and `rights`. Clusters are numbers, children before parents.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math

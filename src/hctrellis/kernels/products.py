@@ -1,6 +1,5 @@
 """Minkowski products of particles, for many jets at once."""
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np

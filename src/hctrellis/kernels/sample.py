@@ -1,6 +1,5 @@
 """Trees drawn from the top down, all together: each cluster's splits are listed once."""
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 from hctrellis.kernels.compile import jit

@@ -4,13 +4,14 @@ A template (see `bind`), on top of `weights`: the plain text of the mathematics,
 pass is held against and measured beside, and the pass that counts trees.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math
 
 import numpy as np
 
+from hctrellis.kernels.bound import CHECKED, inner, jit
+from hctrellis.kernels.weights import split_log_weight
 from hctrellis.logs import FORBIDDEN, LOG2E
 
 PRIME = 65521  # the largest below 2^16

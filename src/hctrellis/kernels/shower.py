@@ -5,7 +5,6 @@ their parents. In what is handed out, leaves are 0 .. n-1 from left to right and
 n .. 2n-2 in post-order, as in `hctrellis.Tree`.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math

@@ -30,11 +30,13 @@ from numba.core.typeconv.castgraph import Conversion
 from numba.extending import (
     lower_builtin,
     lower_cast,
+    overload,
     register_model,
     type_callable,
 )
 
 from hctrellis.branch import where
+from hctrellis.kernels.compile import INNER
 
 LANES = 8
 
@@ -179,7 +181,7 @@ def every(mask):
 # -- their compiled faces ----------------------------------------------------------------------
 
 
-def compiled(function: Callable[..., Any], result: Any, *arguments: Any) -> Callable[..., Any]:
+def lowered(function: Callable[..., Any], result: Any, *arguments: Any) -> Callable[..., Any]:
     """Give a Python function a compiled face: `result` and `arguments` are Numba types."""
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -225,15 +227,15 @@ def as_vector(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return _broadcast(builder, context.cast(builder, value, kind, types.float64))
 
 
-@compiled(load, VECTOR, types.Array, types.Integer)
+@lowered(load, VECTOR, types.Array, types.Integer)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     array, index = args
     pointer = _pointer(context, builder, signature.args[0], array, index)
     return builder.load(pointer, align=8)
 
 
-@compiled(store, types.none, types.Array, types.Integer, VECTOR)
-@compiled(store, types.none, types.Array, types.Integer, types.float64)
+@lowered(store, types.none, types.Array, types.Integer, VECTOR)
+@lowered(store, types.none, types.Array, types.Integer, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     array, index, value = args
     vector = as_vector(context, builder, signature.args[2], value)
@@ -242,8 +244,8 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-@compiled(splat, VECTOR, VECTOR)
-@compiled(splat, VECTOR, types.float64)
+@lowered(splat, VECTOR, VECTOR)
+@lowered(splat, VECTOR, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return as_vector(context, builder, signature.args[0], args[0])
 
@@ -255,28 +257,28 @@ def _joined(builder: Any, values: Any) -> Any:
     return vector
 
 
-@compiled(pack, VECTOR, *[types.float64] * LANES)
+@lowered(pack, VECTOR, *[types.float64] * LANES)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return _joined(builder, args)
 
 
-@compiled(lane, types.float64, VECTOR, types.Integer)
+@lowered(lane, types.float64, VECTOR, types.Integer)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.extract_element(*args)
 
 
-@compiled(with_lane, VECTOR, VECTOR, types.Integer, types.float64)
+@lowered(with_lane, VECTOR, VECTOR, types.Integer, types.float64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     vector, index, value = args
     return builder.insert_element(vector, value, index)
 
 
-@compiled(lane, types.float64, types.float64, types.Integer)
+@lowered(lane, types.float64, types.float64, types.Integer)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return args[0]
 
 
-@compiled(transpose, types.UniTuple(VECTOR, LANES), *[VECTOR] * LANES)
+@lowered(transpose, types.UniTuple(VECTOR, LANES), *[VECTOR] * LANES)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Exchange ever larger parts of two vectors: single numbers, pairs, halves."""
     rows = list(args)
@@ -317,7 +319,7 @@ def _arithmetic(function: Callable[..., Any], instruction: str) -> None:
         return getattr(builder, instruction)(a, b, flags=("contract",))
 
     for pair in _VECTOR_PAIRS:
-        compiled(function, VECTOR, *pair)(codegen)
+        lowered(function, VECTOR, *pair)(codegen)
 
 
 for _operators, _instruction in (
@@ -330,7 +332,7 @@ for _operators, _instruction in (
         _arithmetic(_operator, _instruction)
 
 
-@compiled(operator.neg, VECTOR, VECTOR)
+@lowered(operator.neg, VECTOR, VECTOR)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.fneg(args[0])
 
@@ -344,7 +346,7 @@ def _comparison(function: Callable[..., Any], sign: str) -> None:
         return compare(sign, a, b)
 
     for pair in _VECTOR_PAIRS:
-        compiled(function, MASK, *pair)(codegen)
+        lowered(function, MASK, *pair)(codegen)
 
 
 for _operator, _sign in (
@@ -367,7 +369,7 @@ def _logic(function: Callable[..., Any], instruction: str) -> None:
         return getattr(builder, instruction)(a, b)
 
     for pair in ((MASK, MASK), (MASK, types.Boolean), (types.Boolean, MASK)):
-        compiled(function, MASK, *pair)(codegen)
+        lowered(function, MASK, *pair)(codegen)
 
 
 for _operators, _instruction in (
@@ -383,7 +385,7 @@ def _in_all(builder: Any, mask: Any) -> Any:
     return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
 
 
-@compiled(every, types.boolean, MASK)
+@lowered(every, types.boolean, MASK)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return _in_all(builder, args[0])
 
@@ -425,12 +427,20 @@ def _chosen_float(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 for _two in itertools.product(NUMBERS, repeat=2):
-    compiled(where, types.float64, types.Boolean, *_two)(_chosen_float)
+    lowered(where, types.float64, types.Boolean, *_two)(_chosen_float)
 for _two in itertools.product((VECTOR, *NUMBERS), repeat=2):
-    compiled(blend, VECTOR, MASK, *_two)(_blended)
-    compiled(where, VECTOR, MASK, *_two)(_chosen)
+    lowered(blend, VECTOR, MASK, *_two)(_blended)
+    lowered(where, VECTOR, MASK, *_two)(_chosen)
 for _two in _VECTOR_PAIRS:
-    compiled(where, VECTOR, types.Boolean, *_two)(_blended)
+    lowered(where, VECTOR, types.Boolean, *_two)(_blended)
+
+
+@overload(where, jit_options=INNER)
+def _where_of_pairs(condition, a, b):
+    """Of x and factor: each of the two is chosen."""
+    if not all(isinstance(kind, types.BaseTuple) and len(kind) == 2 for kind in (a, b)):
+        return None
+    return lambda condition, a, b: (where(condition, a[0], b[0]), where(condition, a[1], b[1]))
 
 
 def _better(comparison: str, builder: Any, a: Any, b: Any) -> Any:
@@ -447,9 +457,9 @@ def _choice(function: Callable[..., Any], comparison: str) -> None:
         return _better(comparison, builder, a, b)
 
     for pair in ((VECTOR, VECTOR), (VECTOR, types.Float), (types.Float, VECTOR)):
-        compiled(function, VECTOR, *pair)(codegen)
+        lowered(function, VECTOR, *pair)(codegen)
     if function in (maximum, minimum):  # others know floats already
-        compiled(function, types.float64, types.float64, types.float64)(codegen)
+        lowered(function, types.float64, types.float64, types.float64)(codegen)
 
 
 for _larger in (maximum, np.maximum, max):
@@ -466,7 +476,7 @@ def _choose(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 for _three in itertools.product((VECTOR, types.float64), repeat=3):
-    compiled(choose, VECTOR if VECTOR in _three else types.float64, *_three)(_choose)
+    lowered(choose, VECTOR if VECTOR in _three else types.float64, *_three)(_choose)
 
 
 def _llvm(name: str) -> Callable[..., Any]:
@@ -486,17 +496,17 @@ def _llvm(name: str) -> Callable[..., Any]:
 
 
 for _root in (np.sqrt, math.sqrt):
-    compiled(_root, VECTOR, VECTOR)(_llvm("llvm.sqrt"))
+    lowered(_root, VECTOR, VECTOR)(_llvm("llvm.sqrt"))
 for _absolute in (abs, np.abs, np.fabs, math.fabs):
-    compiled(_absolute, VECTOR, VECTOR)(_llvm("llvm.fabs"))
+    lowered(_absolute, VECTOR, VECTOR)(_llvm("llvm.fabs"))
 for _operator, _two in itertools.product((operator.pow, operator.ipow), _VECTOR_PAIRS):
-    compiled(_operator, VECTOR, *_two)(_llvm("llvm.pow"))  # a square becomes a product
+    lowered(_operator, VECTOR, *_two)(_llvm("llvm.pow"))  # a square becomes a product
 for _kind in (VECTOR, types.float64):
-    compiled(sqrt, _kind, _kind)(_llvm("llvm.sqrt"))
-    compiled(fma, _kind, _kind, _kind, _kind)(_llvm("llvm.fmuladd"))
+    lowered(sqrt, _kind, _kind)(_llvm("llvm.sqrt"))
+    lowered(fma, _kind, _kind, _kind, _kind)(_llvm("llvm.fmuladd"))
 
 
-@compiled(gather, VECTOR, types.Array, types.Array, types.int64)
+@lowered(gather, VECTOR, types.Array, types.Array, types.int64)
 def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     kinds = signature.args[:2]
     table, index = (
@@ -522,5 +532,5 @@ def _folded(join: Callable[..., Any]) -> Callable[..., Any]:
     return codegen
 
 
-compiled(highest, types.float64, VECTOR)(_folded(partial(_better, ">")))
-compiled(total, types.float64, VECTOR)(_folded(lambda builder, a, b: builder.fadd(a, b)))
+lowered(highest, types.float64, VECTOR)(_folded(partial(_better, ">")))
+lowered(total, types.float64, VECTOR)(_folded(lambda builder, a, b: builder.fadd(a, b)))

@@ -3,12 +3,11 @@
 A template (see `bind`), on top of `weights`. Leaves have the first numbers.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.logged import settled
+from hctrellis.kernels.bound import CROSS, LEAF_APART, SCALED, inner, jit, leaf, load_row, pair
 from hctrellis.kernels.simd import LANES, load, store
 
 BLOCK = 128  # splits whose features are brought together, so that eight are weighed at a time
@@ -79,7 +78,7 @@ def weigh_block(block, count, apart, params, out):
         else:
             x, factor = pair(left, right, parent, params, distance)
         x = load(values[0], i) + x
-        store(values[2], i, settled(x + np.log(factor)) if SCALED else x)
+        store(values[2], i, x + np.log(factor) if SCALED else x)
     for i in range(count):
         out[numbers[i]] = values[2, i]
 

@@ -3,11 +3,21 @@
 A template (see `bind`), on top of `weights` and below `full`.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import numpy as np
 
+from hctrellis.kernels.bound import (
+    CHECKED,
+    CROSS,
+    LEAF_APART,
+    SCALED,
+    combine,
+    inner,
+    load_row,
+    pair,
+    take_row,
+)
 from hctrellis.kernels.common import (
     bit_count,
     load_tile,
@@ -18,6 +28,7 @@ from hctrellis.kernels.common import (
 )
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, highest, load, maximum, splat, store, total
+from hctrellis.kernels.weights import absorb, log2_weight
 from hctrellis.logs import FORBIDDEN, NEVER
 
 TILE = 16  # splits side by side
@@ -114,7 +125,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                         prm,
                         cross,
                     )
-                    w = weigh(x, load(left_best, i + t) + load(right_best, j + t))
+                    w = log2_weight(x, load(left_best, i + t) + load(right_best, j + t))
                     peak = maximum(peak, w)
                     store(log_weights, entries, w)
                     store(rests, entries, load(left_rest, i + t) * load(right_rest, j + t))

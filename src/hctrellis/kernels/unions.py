@@ -4,7 +4,6 @@ The first of a chain of templates (see `bind`), for potentials that state sums; 
 the same functions for all others.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math
@@ -12,6 +11,18 @@ import math
 import numpy as np
 
 from hctrellis.kernels.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
+from hctrellis.kernels.bound import (
+    CROSS,
+    LEAF_APART,
+    SCALED,
+    combine,
+    fill_cluster,
+    inner,
+    jit,
+    leaf_one,
+    pair_one,
+    take_cluster,
+)
 
 
 @inner
@@ -44,7 +55,7 @@ def describe_leaves(n, table, model):
 
 
 @inner
-def weigh(splits, table, model):
+def weigh_list(splits, table, model):
     """Fill log psi of the listed splits and end the list; False if one of them is NaN or +inf."""
     fine = True
     for k in range(splits.number[0]):

@@ -1,26 +1,26 @@
 """The weight of a split, from the functions of a potential; sums and the largest of such weights.
 
-The first of a chain of templates (see `bind`). Bound before it runs, as module globals:
-
-    pair(left, right, parent, params, cross) -> (x, factor): the weight of a split is factor * e^x
-    leaf(left, right, parent, params, cross) -> the same, where left is a single leaf
-    pair_one, leaf_one                       -> the same for single splits: floats, not vectors
-    combine(a, b)                            -> the smaller or larger of two distances
-    load_row, splat_row, gather_row          -> the features of clusters as a tuple of vectors
-    take_row(features, i)                    -> the features of one cluster as a tuple of floats
-    jit, inner                               -> the decorators that compile for this potential: what
-                                                Python calls, and what only kernels call
-    SCALED, LEAF_APART, CROSS, CHECKED       -> whether factor is not 1, whether leaf differs from
-                                                pair, whether cross is used, whether -inf may occur
+The first of a chain of templates (see `bind`).
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import math
 
 import numpy as np
 
+from hctrellis.kernels.bound import (
+    CHECKED,
+    CROSS,
+    LEAF_APART,
+    SCALED,
+    combine,
+    inner,
+    jit,
+    leaf_one,
+    pair_one,
+    take_row,
+)
 from hctrellis.kernels.elementary import exp2, log2_above
 from hctrellis.kernels.simd import LANES, load, maximum, splat, with_lane
 from hctrellis.logs import LOG2E, NEVER, TIE
@@ -88,7 +88,7 @@ def split_log_weight(left, right, parent, features, params, distances):
 
 
 @inner
-def weigh(x, best):
+def log2_weight(x, best):
     """log2 of a split's weight with the best trees of its children; forbidden ones stay finite."""
     if CHECKED:
         x = maximum(NEVER, x)  # in this order a NaN stays one
@@ -124,7 +124,7 @@ def first_split(parent, top, tables, params, low_bits, cross_tables):
         right = others ^ sub
         cross = cross_lookup(left, right, features, low_bits, cross_tables) if CROSS else 0.0
         x, factor = split_terms(left, right, parent, features, params, cross)
-        w = weigh(x, best[left] + best[right])
+        w = log2_weight(x, best[left] + best[right])
         if SCALED:  # logarithms take long: only where a quick bound does not settle it
             w = w + math.log2(factor) if w + log2_above(factor) > largest else NEVER
         if w >= bar:

@@ -159,7 +159,9 @@ class PlainModel(SearchModel):
     def kernel(self, name: str) -> ModuleType:
         from hctrellis.kernels.bind import interpret
 
-        return interpret(CHAINS[name], {"unite": _unite, "weigh": self._weigh, "CROSS": False})
+        return interpret(
+            CHAINS[name], {"unite": _unite, "weigh_list": self._weigh_list, "CROSS": False}
+        )
 
     def table(self, n_rows: int) -> FloatArray:
         n = self.potential.n_leaves
@@ -168,7 +170,7 @@ class PlainModel(SearchModel):
         table[:n, SUMS:] = np.eye(n)
         return table
 
-    def _weigh(self, splits: Splits, table: FloatArray, model: Model) -> bool:
+    def _weigh_list(self, splits: Splits, table: FloatArray, model: Model) -> bool:
         """See `kernels.unions`; a bad log psi is an error at once."""
         count = int(splits.number[0])
         splits.number[0] = 0

@@ -1,0 +1,139 @@
+"""Users' functions in the kernels: what they return, and in which form they are compiled.
+
+A user's function says log psi of one split, or x and factor, whose weight is factor * e^x. It is
+computed for eight splits at a time if it takes vectors, as it stands or without its branches (see
+`branchless`); if not, it is called for one split after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numba
+from numba.core import config
+from numba.core import types as nt
+from numba.core.errors import NumbaError
+from numba.extending import overload
+
+from hctrellis.kernels import elementary, simd
+from hctrellis.kernels.branchless import branchless
+from hctrellis.kernels.compile import INNER
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+
+_LN2 = math.log(2.0)
+
+
+def inlined(function: Any) -> Callable[..., Any]:
+    """A user's function, compiled into the loops however long it is."""
+    options = {name: value for name, value in function.targetoptions.items() if name != "nopython"}
+    compiled: Callable[..., Any] = numba.njit(**options | INNER | {"forceinline": True})(
+        function.py_func
+    )
+    return compiled
+
+
+@cache
+def of_vectors(code: SplitCode) -> Callable[..., Any] | None:
+    """A user's function, or its form without branches, if it can be computed with vectors."""
+    function: Any = code.pair
+    if _result(function, simd.VECTOR, code.n_features) is not None:
+        return inlined(function)
+    other = branchless(function)
+    if other is None or _result(other, simd.VECTOR, code.n_features) is None:
+        return None
+    compiled: Callable[..., Any] = numba.njit(error_model="numpy", forceinline=True, **INNER)(other)
+    return compiled
+
+
+@cache
+def is_scaled(code: SplitCode) -> bool:
+    """Whether the factor of a split is anything but 1."""
+    if not code.users:
+        return code.scaled
+    function: Any = of_vectors(code)
+    if function is None:
+        result = _result(code.pair, nt.float64, code.n_features)
+    else:
+        result = _result(function, simd.VECTOR, code.n_features)
+    return isinstance(result, nt.BaseTuple)
+
+
+@cache
+def _result(function: Any, kind: Any, n_features: int) -> Any:
+    """What a function of rows of vectors or floats returns, as a type of Numba.
+
+    None if it takes no such rows.
+    """
+    if getattr(config, "DISABLE_JIT"):  # noqa: B009
+        return None
+    row = nt.UniTuple(kind, n_features)
+    tried = numba.njit(**INNER)(getattr(function, "py_func", function))
+    try:
+        tried.compile((row, row, row))
+    except (NumbaError, AssertionError):
+        return None
+    return tried.nopython_signatures[0].return_type
+
+
+# -- what users' functions return ----------------------------------------------------------------
+
+
+def as_terms(value):
+    """In compiled code: x and factor of what a user's function returned, log psi or the two.
+
+    The factor comes out between 1/2 and 2: powers of two go to x, so that any factor will do.
+    """
+    raise NotImplementedError
+
+
+@overload(as_terms, jit_options=INNER)
+def _as_terms_of(value):
+    if not isinstance(value, nt.BaseTuple):
+        return lambda value: (1.0 * value, 1.0)  # it may be an integer
+    return lambda value: _with_factor(value[0], value[1])
+
+
+def _with_factor(x, factor):
+    """x and a factor of any size as x and a factor near 1."""
+    raise NotImplementedError
+
+
+@overload(_with_factor, jit_options=INNER)
+def _with_factor_of(x, factor):
+    if factor == simd.VECTOR:
+
+        def of_vectors(x, factor):
+            more, rest = elementary.log_parts(factor)
+            return x + more, rest
+
+        return of_vectors
+
+    def of_floats(x, factor):
+        if 0.0 < factor < math.inf:
+            rest, exponent = math.frexp(factor)
+            return x + exponent * _LN2, rest
+        return x + math.log(factor), 1.0
+
+    return of_floats
+
+
+def pack_terms(*terms):
+    """In compiled code: the terms of eight splits as vectors."""
+    raise NotImplementedError
+
+
+@overload(pack_terms, jit_options=INNER)
+def _pack_terms(*terms):
+    def of_all(*terms):
+        (a, b, c, d, e, f, g, h) = terms
+        return (
+            simd.pack(a[0], b[0], c[0], d[0], e[0], f[0], g[0], h[0]),
+            simd.pack(a[1], b[1], c[1], d[1], e[1], f[1], g[1], h[1]),
+        )
+
+    return of_all
