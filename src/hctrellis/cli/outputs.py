@@ -15,6 +15,7 @@ import hctrellis as hct
 from hctrellis.cli.answers import Answers, Request
 from hctrellis.files import check_writable, write_bytes, write_text
 from hctrellis.plotting.heights import with_heights
+from hctrellis.report.words import interval
 
 LISTED = 0.01  # clusters from this probability on are in the JSON file
 FORMAT = "hctrellis-inference"
@@ -129,7 +130,9 @@ def _as_json(answers: Answers) -> dict[str, Any]:
 
 def _cluster(post: hct.Posterior, mask: int) -> dict[str, Any]:
     names = [label for i, label in enumerate(post.labels) if mask >> i & 1]
-    return {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
+    found = {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
+    known = interval(post, mask)
+    return found if known is None else {**found, "interval": known}
 
 
 def _write_report(request: Request, answers: Answers) -> None:

@@ -121,7 +121,7 @@ def render(findings: Findings, page: Page) -> str:
         title=escape(page.title),
         asked=' class="asked"' if page.question else "",
         question=_question(page),
-        caution=_paragraph(words.not_converged(findings.post), "caution"),
+        caution=_cautions(findings),
         summary="\n".join(f"<p>{escape(text)}</p>" for text in words.summary(findings)),
         choices=_choices(findings),
         overlay=escape(f"overlay {words.counted(len(findings.samples), 'sampled tree')}"),
@@ -173,6 +173,11 @@ def _as_json(value: Any) -> str:
 
 def _paragraph(text: str, kind: str) -> str:
     return f'<p class="{kind}">{escape(text)}</p>' if text else ""
+
+
+def _cautions(findings: Findings) -> str:
+    post = findings.post
+    return "".join(_paragraph(say(post), "caution") for say in (words.not_converged, words.too_few))
 
 
 def _question(page: Page) -> str:
