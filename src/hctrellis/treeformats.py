@@ -33,6 +33,7 @@ from hctrellis.tree import (
     Tree,
     cluster_mask,
     leaf_index,
+    raised,
     show_cluster,
 )
 from hctrellis.weighted import WeightedTrees
@@ -852,7 +853,7 @@ def parse_linkage(Z: npt.ArrayLike, labels: Sequence[str] | None = None) -> Part
 
 def format_linkage(tree: Tree, heights: FloatArray | None = None) -> FloatArray:
     """Return a scipy linkage matrix; see `Tree.to_linkage`."""
-    level = _monotone_heights(tree, heights)
+    level = raised(tree, heights)
     order = np.argsort(level, kind="stable")
     number = np.arange(2 * tree.n_leaves - 1)
     number[tree.n_leaves + order] = np.arange(tree.n_leaves, 2 * tree.n_leaves - 1)
@@ -883,16 +884,6 @@ def _as_linkage(Z: npt.ArrayLike) -> FloatArray:
             f"row {row} of the linkage matrix is {matrix[row].tolist()}; expected finite numbers."
         )
     return matrix
-
-
-def _monotone_heights(tree: Tree, heights: FloatArray | None) -> FloatArray:
-    """Return heights that no child exceeds: those given, those of the tree, or size - 1."""
-    given = tree.heights if heights is None else heights
-    wanted = tree.sizes[tree.n_leaves :] - 1.0 if given is None else given
-    level = [0.0] * tree.n_leaves
-    for (left, right), height in zip(tree.children.tolist(), wanted.tolist(), strict=True):
-        level.append(max(height, level[left], level[right]))
-    return np.array(level[tree.n_leaves :])
 
 
 # ---- networkx ---------------------------------------------------------------------------------

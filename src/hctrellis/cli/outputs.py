@@ -14,7 +14,6 @@ import numpy as np
 import hctrellis as hct
 from hctrellis.cli.answers import Answers, Request
 from hctrellis.files import check_writable, write_bytes, write_text
-from hctrellis.plotting.heights import with_heights
 from hctrellis.report.words import interval
 
 LISTED = 0.01  # clusters from this probability on are in the JSON file
@@ -38,7 +37,7 @@ def _paths(request: Request) -> tuple[Path | None, ...]:
 
 def write_outputs(request: Request, answers: Answers) -> Iterator[str]:
     """Write the files that were asked for, and say so line by line."""
-    tree = with_heights(answers.post.map_tree, answers.post.potential)
+    tree = answers.post.map_tree
     if request.newick is not None:
         write_text(request.newick, _newick(answers.post, tree) + "\n")
         yield f"best tree (Newick, with probabilities): {request.newick}"
@@ -87,7 +86,6 @@ def _samples(request: Request, post: hct.Posterior) -> str:
 
 def _as_json(answers: Answers) -> dict[str, Any]:
     post = answers.post
-    tree = with_heights(post.map_tree, post.potential)
     choice = answers.choice
     return {
         "format": FORMAT,
@@ -103,7 +101,7 @@ def _as_json(answers: Answers) -> dict[str, Any]:
         "map": {
             "log_weight": post.map_log_weight,
             "log_probability": post.map_log_probability,
-            "newick": _newick(post, tree),
+            "newick": _newick(post, post.map_tree),
         },
         "asked": [_cluster(post, mask) for mask in answers.watched],
         "clusters": [

@@ -27,7 +27,7 @@ from hctrellis.plotting.style import (
     shade,
     show_probability,
 )
-from hctrellis.tree import Tree
+from hctrellis.tree import Tree, raised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ def draw_dendrogram(
     """Draw a tree with the support of every node; nodes that stand apart are orange."""
     layout = lay_out(tree)
     draw_branches(ax, tree, layout, values, apart)
-    set_axes(ax, tree.n_leaves, layout.x[-1], tree.heights is not None)
+    set_axes(ax, tree.n_leaves, layout.x[-1], "" if tree.heights is None else "height")
     name_leaves(ax, layout.y[: tree.n_leaves], tree.labels, colors)
     _write_support(ax, tree, layout, values)
     return ax
@@ -118,7 +118,7 @@ class Layout(NamedTuple):
 def lay_out(tree: Tree) -> Layout:
     """Place a tree: each node between its children."""
     n = tree.n_leaves
-    x = [0.0] * n + monotone(tree).tolist()
+    x = [0.0] * n + raised(tree).tolist()
     y = [0.0] * n
     for row, leaf in enumerate(tree.leaf_order()):
         y[leaf] = float(row)
@@ -140,15 +140,6 @@ def leaf_rows(tree: Tree, labels: Sequence[str]) -> FloatArray:
         )
     row_of = {tree.labels[leaf]: row for row, leaf in enumerate(tree.leaf_order())}
     return np.array([row_of[label] for label in labels], float)
-
-
-def monotone(tree: Tree) -> FloatArray:
-    """Heights of the internal nodes that no child exceeds."""
-    if tree.n_leaves == 1:
-        return tree.children[:, 0].astype(float)
-    heights = Tree.from_linkage(tree.to_linkage()).heights
-    assert heights is not None
-    return heights
 
 
 def support_values(tree: Tree, support: Support | None) -> list[float | None]:
@@ -202,13 +193,13 @@ def draw_branches(
     )
 
 
-def set_axes(ax: Axes, n_leaves: int, top: float, scale: bool) -> None:
-    """Set the limits, and show a scale of heights or none."""
+def set_axes(ax: Axes, n_leaves: int, top: float, scale: str) -> None:
+    """Set the limits, and show a scale with this name, or none without a name."""
     ax.set_xlim(1.03 * (top or 1.0), 0.0)
     ax.set_ylim(n_leaves - 0.5, -0.5)
     ax.spines[["left", "right", "top"]].set_visible(False)
     if scale:
-        show_scale(ax, "height")
+        show_scale(ax, scale)
     else:
         ax.spines["bottom"].set_visible(False)
         ax.set_xticks([])

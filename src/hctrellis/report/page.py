@@ -212,7 +212,7 @@ def _palette(groups: Sequence[str]) -> list[str]:
 def _scale(findings: Findings) -> str:
     if findings.tree.heights is None:
         return "A join stands the further left the more items are below it."
-    return "A join stands at the distance at which it merges its two parts."
+    return f"A join stands at its height: the {findings.post.potential.height_name}."
 
 
 def _drawn(findings: Findings) -> str:
@@ -381,7 +381,7 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
         "strong": sorted(strong),
         "grades": words.GRADES,
         "rival": RIVAL,
-        "axis": "" if findings.tree.heights is None else "distance at the merge",
+        "axis": "" if findings.tree.heights is None else findings.post.potential.height_name,
         "clusters": [
             {
                 "m": _leaves(mask),

@@ -115,7 +115,8 @@ class Solution(ABC):
                 found.append(cluster)
                 open_clusters += self.best_split(cluster)
         masks = self.vertices.masks(np.array(found, np.int64))
-        return Tree.from_clusters(masks, labels=self.potential.labels)
+        tree = Tree.from_clusters(masks, labels=self.potential.labels)
+        return self.potential.with_heights(tree)
 
     def best_split(self, parent: int) -> tuple[int, int]:
         """The two children of the best split of a cluster, that with the lowest leaf first.
