@@ -37,6 +37,19 @@ _SHOWN_LABELS = 6
 _SHOWN_CHARACTERS = 60
 
 
+class _Heights:
+    """The heights of a tree that are measured when they are first asked for, and kept."""
+
+    def __get__(self, tree: Tree | None, owner: type | None = None) -> FloatArray | None:
+        if tree is None:
+            return None
+        measure: Measure = tree.__dict__["_measure"]
+        found = measure(tree)
+        kept = None if found is None else _read_only(_as_heights(found, tree.n_leaves).copy())
+        tree.__dict__["heights"] = kept
+        return kept
+
+
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Tree:
     """A rooted binary hierarchy over n >= 1 labelled leaves.
@@ -85,7 +98,7 @@ class Tree:
 
     labels: tuple[str, ...]
     children: IntArray
-    _measure: Measure
+    heights: _Heights = _Heights()
 
     def __init__(
         self,
@@ -100,13 +113,7 @@ class Tree:
         carried = None if heights is None else _read_only(_as_heights(heights, n_leaves)[order])
         object.__setattr__(self, "labels", _as_labels(labels, n_leaves))
         object.__setattr__(self, "children", _read_only(canonical))
-        object.__setattr__(self, "heights", carried)  # in place of the property below
-
-    @cached_property
-    def heights(self) -> FloatArray | None:
-        """The height of each internal node, or None."""
-        found = self._measure(self)
-        return None if found is None else _read_only(_as_heights(found, self.n_leaves).copy())
+        self.__dict__["heights"] = carried
 
     # ---- constructors from other descriptions ------------------------------------------------
 
@@ -495,7 +502,7 @@ class Tree:
         same.__dict__.update(self.__dict__)
         same.__dict__.pop("heights", None)
         measure = heights if callable(heights) else lambda tree: heights
-        object.__setattr__(same, "_measure", measure)
+        same.__dict__["_measure"] = measure
         if not callable(heights):
             _ = same.heights  # so that errors come at once
         return same

@@ -101,7 +101,7 @@ def draw_dendrogram(
     """Draw a tree with the support of every node; nodes that stand apart are orange."""
     layout = lay_out(tree)
     draw_branches(ax, tree, layout, values, apart)
-    set_axes(ax, tree.n_leaves, layout.x[-1], "" if tree.heights is None else "height")
+    set_axes(ax, tree.n_leaves, layout.x[-1], tree.heights is not None)
     name_leaves(ax, layout.y[: tree.n_leaves], tree.labels, colors)
     _write_support(ax, tree, layout, values)
     return ax
@@ -193,13 +193,13 @@ def draw_branches(
     )
 
 
-def set_axes(ax: Axes, n_leaves: int, top: float, scale: str) -> None:
-    """Set the limits, and show a scale with this name, or none without a name."""
+def set_axes(ax: Axes, n_leaves: int, top: float, scale: bool) -> None:
+    """Set the limits, and show a scale of heights or none."""
     ax.set_xlim(1.03 * (top or 1.0), 0.0)
     ax.set_ylim(n_leaves - 0.5, -0.5)
     ax.spines[["left", "right", "top"]].set_visible(False)
     if scale:
-        show_scale(ax, scale)
+        show_scale(ax, "height")
     else:
         ax.spines["bottom"].set_visible(False)
         ax.set_xticks([])

@@ -83,8 +83,8 @@ def plot_samples(
     _draw(ax, *_merge(lines, counts / len(sample)))
     own = potential.with_heights(potential.align(guide))
     _draw_guide(ax, _lines([own], rows)[0])
-    scale = potential.height_name if own.heights is not None else ""
-    set_axes(ax, guide.n_leaves, float(lines[..., 0].max(initial=0.0)), scale)
+    top = float(lines[..., 0].max(initial=0.0))
+    set_axes(ax, guide.n_leaves, top, own.heights is not None)
     legend_above(ax, {f"{len(sample)} sampled trees": {"color": INK}, name: {"color": BLUE}})
     labels = potential.labels
     name_leaves(ax, rows.tolist(), labels, label_colors(labels, colors))
