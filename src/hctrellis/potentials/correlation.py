@@ -85,7 +85,7 @@ class CorrelationClustering(Potential):
 
     def heights(self, tree: Tree) -> FloatArray:
         """The largest affinity less the mean one across each merge; never falling upwards."""
-        return similarity_heights(self.affinity, self.labels, tree)
+        return similarity_heights(self.affinity, self._members(tree), tree)
 
     def separable(self, clusters: Clusters) -> Separable:
         """Each cluster below the root pays for the negative pairs inside it."""

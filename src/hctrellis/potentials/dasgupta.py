@@ -69,7 +69,7 @@ class Dasgupta(Potential):
 
     def heights(self, tree: Tree) -> FloatArray:
         """The largest similarity less the mean one across each merge; never falling upwards."""
-        return similarity_heights(self.similarity, self.labels, tree)
+        return similarity_heights(self.similarity, self._members(tree), tree)
 
     def separable(self, clusters: Clusters) -> Separable:
         """A pair inside L that had paid |L| saves |R| when L itself is a cluster.
