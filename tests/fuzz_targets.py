@@ -166,6 +166,7 @@ NEXUS = (
 NEXUS_TOKENS = (
     *NEWICK_TOKENS, "=", "*", "begin", "BEGIN TREES;", "end;", "END", "endblock;", "tree", "utree",
     "translate", "translate 1 a, 1 b;", "translate a b, b a;", "#NEXUS", "[&R]", "tree t = a;",
+    "[&W 0.5]", "[&W 1/3]", "[&W",
 )  # fmt: skip
 
 

@@ -7,11 +7,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
 from hctrellis.potentials.clades import CladeDistribution
+from hctrellis.treeformats import read_nexus, write_nexus
+from hctrellis.weighted import WeightedTrees
 
 pytestmark = pytest.mark.filterwarnings("ignore:every tree has the same weight")
 
@@ -65,6 +67,68 @@ def test_labels_in_any_order():
     model = CladeDistribution([hct.Tree.from_newick(text) for text in texts])
     post = hct.infer(model, model.trellis)
     assert post.cluster_probability(["a", "b"]) == pytest.approx(2 / 3)
+
+
+AB, AC = (hct.Tree.from_newick(text) for text in ("((a,b),c);", "((a,c),b);"))
+
+
+def test_weights_of_files_are_honoured():
+    found = read_nexus(write_nexus(WeightedTrees([AB, AC], [0.9, 0.1])))
+    model = CladeDistribution(found)
+    post = hct.infer(model, model.trellis)
+    assert post.cluster_probability(["a", "b"]) == pytest.approx(0.9)
+    assert [math.exp(post.log_probability(tree)) for tree in (AB, AC)] == pytest.approx([0.9, 0.1])
+    assert model.n_draws is None
+    assert model.interval(["a", "b"]) is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(2, 6), st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(0, 99))
+def test_whole_weights_are_repetitions(n, times, seed):
+    assume(any(times))
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(n, rng) for _ in times]
+    model = CladeDistribution(trees, weights=times)
+    again = CladeDistribution([t for t, k in zip(trees, times, strict=True) for _ in range(k)])
+    assert model.trellis == again.trellis == hct.SparseTrellis.from_trees(trees, weights=times)
+    assert model.n_draws == again.n_draws == sum(times)
+    for tree in trees:
+        assert model.log_weight(tree) == again.log_weight(tree)
+        halves = CladeDistribution(trees, weights=np.divide(times, 2 * sum(times)))
+        assert halves.log_weight(tree) == pytest.approx(model.log_weight(tree), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], "weights has shape \\(1,\\) for 2 trees"),
+        ([1.0, -0.5], "weights\\[1\\] is -0.5"),
+        ([1.0, math.nan], "not finite"),
+        ([0.0, 0.0], "all weights are 0"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, message):
+    for make in (CladeDistribution, hct.SparseTrellis.from_trees):
+        with pytest.raises(ValueError, match=message):
+            make([AB, AC], weights=weights)
+
+
+def test_trees_with_and_without_weights_are_not_joined():
+    with pytest.raises(ValueError, match="others have none"):
+        WeightedTrees([AB]) + WeightedTrees([AC], [1.0])
+
+
+@pytest.mark.parametrize("seed", [0, 3, 13, 17])
+def test_a_cluster_of_all_trees_has_probability_one(seed):
+    """Whatever the rounding, and 1 is said of no other cluster."""
+    rng = np.random.default_rng(seed)
+    above = [random_tree(7, rng).relabel("abcdefX").to_newick() for _ in range(200)]
+    model = CladeDistribution([hct.Tree.from_newick(t.replace("X", "((g,h),i)")) for t in above])
+    post = hct.infer(model, model.trellis)
+    assert post.cluster_probability(["g", "h"]) == post.cluster_probability(list("ghi")) == 1.0
+    assert (post.cluster_probabilities(0.0).probabilities == 1.0).sum() == 2
+    assert model.interval(["g", "h"]) == pytest.approx((0.98754, 1.0), abs=1e-5)
+    assert model.interval(["a", "g"]) == pytest.approx((0.0, 0.01246), abs=1e-5)
 
 
 def test_different_labels_are_refused():

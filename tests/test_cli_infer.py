@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -322,6 +323,13 @@ def run(capsys, *arguments) -> str:
     return captured.out
 
 
+def infer_json(capsys, path: Path) -> dict:
+    """All numbers that are found."""
+    target = path.with_suffix(".json")
+    run(capsys, path, "-q", "--json", target)
+    return json.loads(target.read_text(encoding="utf-8"))
+
+
 def complaint(capsys, *arguments) -> str:
     code = main(["infer", *map(str, arguments)])
     captured = capsys.readouterr()
@@ -385,6 +393,37 @@ def test_trees_are_data_too(write, capsys):
     assert "Trees read: 4" in out
     assert "0.750" in out
     assert "log Z = 0.0000" in out
+
+
+def test_trees_with_weights(write, capsys):
+    lines = [
+        f"tree tree_{k} [p = {p}] = [&W {p}] {newick};"
+        for k, p, newick in ((1, 0.1, "((a,c),b)"), (2, 0.9, "((a,b),c)"))
+    ]
+    path = write("#NEXUS\nbegin trees;\n" + "\n".join(lines) + "\nend;\n", "t.trprobs")
+    found = infer_json(capsys, path)
+    assert found["map"]["newick"] == "((a,b)0.9,c)1;"
+    assert found["notes"] == []
+    out = run(capsys, path)
+    assert "2 of them different, with weights" in out
+    assert "which count by their weights" in out
+    assert "interval" not in out
+
+
+def test_a_sample_of_trees_that_is_too_small(write, capsys):
+    """200 trees that all differ do not tell the most probable one; those of a sharp model do."""
+    rows = np.random.default_rng(0).normal(size=(12, 5)) + np.repeat(np.eye(4, 5) * 2, 3, axis=0)
+    for beta, size, enough in ((0.5, 200, False), (10.0, 200, True)):
+        post = hct.infer(hct.Linkage(rows, beta=beta)).given(clusters=[[0, 1, 2]])
+        sample = "".join(tree.to_newick() for tree in post.sample(size, rng=0))
+        path = write(sample, "t.nwk")
+        found = infer_json(capsys, path)
+        said = [] if enough else ["The sample is too small"]
+        assert [note[:23] for note in found["notes"]] == said
+        assert found["clusters"][0]["probability"] == 1.0
+        assert found["clusters"][0]["interval"] == pytest.approx([0.98754, 1.0], abs=1e-5)
+    out = run(capsys, path)
+    assert re.search(r"1\.000 +0\.988 to 1\.000 +strong +3 +0, 1, 2", out)
 
 
 def test_files(write, tmp_path, capsys):

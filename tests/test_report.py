@@ -216,6 +216,8 @@ def test_trees_as_data():
     text = Reader(report_html(clades())).text
     assert "Trees read: 3, over 4 items." in text
     assert "There is no beta." in text
+    assert "of the 2 clusters of the one shown, 2 are in fewer than 5 of the 3 trees" in text
+    assert "If the 3 trees are independent draws" in text
     assert "lower bound" not in text
 
 

@@ -30,6 +30,7 @@ from hctrellis.reproduce import (
     genomics,
     posterior,
     reproduce,
+    runtime,
     sparse,
     table1,
 )
@@ -54,6 +55,14 @@ def test_claims_hold(name):
     assert done.name == name
     assert done.claims
     assert [claim for claim, holds in done.claims.items() if not holds] == []
+
+
+def test_machines_of_the_paper_are_named():
+    page = Path(__file__).parents[1] / "docs" / "reproduction.md"
+    for processor in ("2.3 GHz Core i9", "2.5 GHz Core i5"):
+        assert processor in runtime.PAPER_MACHINES
+    assert runtime.PAPER_MACHINES in page.read_text(encoding="utf-8")
+    assert any(runtime.PAPER_MACHINES in note for note in small("runtime").notes)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -254,6 +254,54 @@ def test_nexus_round_trip(some):
     assert read_nexus(write_nexus(some)) == some
 
 
+WEIGHTED = """#NEXUS
+begin trees;
+  tree tree_1 [p = 0.9, P = 0.9] = [&W 0.9] ((a,b),c);
+  tree tree_2 [&lnP=-3.5] = [&R] [&W 1/8] (a,(b,c)[&w=2]);
+  tree tree_3 = [&w 2e-1][&U] ((a,c),b);
+  tree tree_4 [&W 3] = [&weight=7] ((a,c),b);
+  tree tree_5 = ((a,c),b) [& W 0];
+end;
+"""
+
+
+def test_weights_are_read_and_written():
+    found = read_nexus(WEIGHTED)
+    assert found.weights.tolist() == [0.9, 0.125, 0.2, 3, 0]
+    newicks = ["((a,b),c)", "(a,(b,c))", *["((a,c),b)"] * 3]
+    assert list(found) == [Tree.from_newick(text) for text in newicks]
+    assert read_nexus(write_nexus(found)) == found
+    assert found[1:3].weights.tolist() == [0.125, 0.2]
+    assert (found[:2] + found[2:]) == found
+    assert read_newicks("[&W 2] (a,b); [a [&W 5] b] [&W 3] (b,a);").weights.tolist() == [2, 3]
+    assert read_newicks("[a [&W 5] b] (a,b);").weights is None
+    assert Tree.from_newick("[&W 0.5] (a,b);") == Tree.from_newick("(a,b);")
+
+
+@pytest.mark.parametrize(
+    ("comments", "message"),
+    [
+        ("[&W]", "'\\[&W\\]' at position 31 is no weight of a tree; expected a number"),
+        ("[&W x]", "'\\[&W x\\]' at position 31"),
+        ("[&W -1]", "position 31"),
+        ("[&W nan]", "position 31"),
+        ("[&W 1e999]", "position 31"),
+        ("[&W 1/0]", "position 31"),
+        ("[&W 1/2/3]", "position 31"),
+        ("[&W=0.5]", "position 31"),
+        ("[&W 0,5]", "position 31"),
+        ("[&W 0.5 [x]]", "position 31"),
+        ("[&W 1] [&W 2]", "two weights, at positions 31 and 38"),
+        ("[&W 0]", "all weights are 0"),
+        ("[&W 1] (a,b); tree y = ", "the tree at position 50 has no weight, but those before it"),
+        ("(a,b); tree y = [&W 1]", "the tree at position 43 has a weight, but those before it"),
+    ],
+)
+def test_weights_that_are_not_understood_are_refused(comments, message):
+    with pytest.raises(ValueError, match=message):
+        read_nexus(f"#NEXUS begin trees; tree xxx = {comments}(a,b); end;")
+
+
 def test_nexus_with_lengths():
     tree = Tree([[0, 1], [2, 3]], labels="abc", heights=[1, 3])
     assert read_nexus(write_nexus([tree], lengths=True))[0].heights.tolist() == [1, 3]

@@ -331,13 +331,15 @@ def _cluster(distances: FloatArray, method: str) -> IntArray:
 
 
 def _tree_of(distances: Distances, table: FloatArray, method: str, labels: tuple[str, ...]) -> Tree:
-    trees = _cluster(distances(np.ones((1, table.shape[1]))), method)
-    if len(trees) == 0:
+    from scipy.cluster.hierarchy import linkage
+
+    (given,) = distances(np.ones((1, table.shape[1])))
+    if not np.isfinite(given).all():
         raise ValueError(
             "the distance between some rows is not defined; leave out constant rows or choose "
             "another metric"
         )
-    return Tree(trees[0], labels)
+    return Tree.from_linkage(linkage(given, method), labels) if given.size else Tree([], labels)
 
 
 class _Keys:

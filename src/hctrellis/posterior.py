@@ -361,7 +361,7 @@ class Posterior:
         support = dict(zip(table.masks, table.probabilities.tolist(), strict=True))
         if self.n_leaves > 1:
             support[(1 << self.n_leaves) - 1] = 1.0
-        return ConsensusTree(self.labels, support)
+        return ConsensusTree(self.labels, support, self.potential)
 
     def expected_clusters_tree(self) -> Tree:
         """The tree with the largest expected number of clusters that are right.
@@ -369,7 +369,7 @@ class Posterior:
         It maximises the sum of the probabilities of its clusters over all trees of the trellis.
         """
         rewards = Rewards(self.labels, self._probabilities)
-        return self.trellis.solve(rewards, self._threads).map_tree
+        return self.potential.with_heights(self.trellis.solve(rewards, self._threads).map_tree)
 
     def support(self, tree: Tree) -> dict[frozenset[str], float]:
         """The probability of every cluster of a tree, as `Tree.to_newick(support=...)` takes it."""

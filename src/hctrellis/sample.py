@@ -118,7 +118,8 @@ class TreeList(Sequence[Tree]):
         return (self._tree(row) for row in self.clusters)
 
     def _tree(self, row: IntArray) -> Tree:
-        return Tree.from_clusters(self.vertices.masks(row), labels=self.potential.labels)
+        tree = Tree.from_clusters(self.vertices.masks(row), labels=self.potential.labels)
+        return self.potential.with_heights(tree)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

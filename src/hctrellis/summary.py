@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ from hctrellis.sample import TreeList
 from hctrellis.tree import Tree, show_cluster
 
 if TYPE_CHECKING:
+    from hctrellis.potentials.base import Potential
     from hctrellis.tree import FloatArray
     from hctrellis.trellis.solution import Solution
 
@@ -216,10 +217,13 @@ class ConsensusTree:
     labels : tuple of str
     support : mapping from int to float
         The probability of each cluster (mask), the root included, single leaves not.
+    potential : Potential or None
+        What gives heights to `to_tree`.
     """
 
     labels: tuple[str, ...]
     support: Mapping[int, float]
+    potential: Potential | None = field(default=None, compare=False)
 
     @property
     def n_leaves(self) -> int:
@@ -242,7 +246,8 @@ class ConsensusTree:
                 f"this consensus has {len(self.support)} clusters where a binary tree has "
                 f"{self.n_leaves - 1}; lower the threshold, or use the MAP tree"
             )
-        return Tree.from_clusters(self.support, labels=self.labels)
+        tree = Tree.from_clusters(self.support, labels=self.labels)
+        return tree if self.potential is None else self.potential.with_heights(tree)
 
     def children(self) -> dict[int, list[int]]:
         """The parts into which each cluster is split, the one with the first leaf first."""

@@ -28,10 +28,26 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 Cluster: TypeAlias = int | str | Iterable[str | int]
 """A cluster of leaves: a mask, one label, or an iterable of labels or leaf indices."""
 
+Measure: TypeAlias = "Callable[[Tree], npt.ArrayLike | None]"
+"""A function that gives the heights of a tree."""
+
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _SHOWN_LABELS = 6
 _SHOWN_CHARACTERS = 60
+
+
+class _Heights:
+    """The heights of a tree that are measured when they are first asked for, and kept."""
+
+    def __get__(self, tree: Tree | None, owner: type | None = None) -> FloatArray | None:
+        if tree is None:
+            return None
+        measure: Measure = tree.__dict__["_measure"]
+        found = measure(tree)
+        kept = None if found is None else _read_only(_as_heights(found, tree.n_leaves).copy())
+        tree.__dict__["heights"] = kept
+        return kept
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -60,7 +76,9 @@ class Tree:
         numbered in the post-order that follows. Equal trees with equally ordered labels have
         identical `children`.
     heights : ndarray of float64, shape (n - 1,), read-only, or None
-        In the order of the rows of `children`.
+        In the order of the rows of `children`. A tree that was found for a potential has the
+        heights of its merges if the potential has such (`Potential.heights`); they are computed
+        when they are first asked for.
 
     Raises
     ------
@@ -80,7 +98,7 @@ class Tree:
 
     labels: tuple[str, ...]
     children: IntArray
-    heights: FloatArray | None
+    heights: _Heights = _Heights()
 
     def __init__(
         self,
@@ -95,7 +113,7 @@ class Tree:
         carried = None if heights is None else _read_only(_as_heights(heights, n_leaves)[order])
         object.__setattr__(self, "labels", _as_labels(labels, n_leaves))
         object.__setattr__(self, "children", _read_only(canonical))
-        object.__setattr__(self, "heights", carried)
+        self.__dict__["heights"] = carried
 
     # ---- constructors from other descriptions ------------------------------------------------
 
@@ -243,7 +261,8 @@ class Tree:
             from clusters (frozenset of labels, or mask), or a function of the mask. Nodes that
             are missing or have None are left bare; clusters not in the tree are ignored.
         lengths : bool
-            Write branch lengths, the differences of the heights (leaves have height 0).
+            Write branch lengths, the differences of the heights (leaves have height 0): negative
+            where a child is higher than its parent.
         support_format, length_format : str
             Format specifications of the numbers; an empty one writes all digits.
 
@@ -267,14 +286,17 @@ class Tree:
     def to_linkage(self, heights: npt.ArrayLike | None = None) -> FloatArray:
         """Return a linkage matrix as scipy has it, of shape (n - 1, 4).
 
-        Rows are sorted by height, children before parents. A node is raised to the height of its
-        highest child (leaves: 0) where it lies below, so the matrix is always monotone.
+        Rows are sorted by height, children before parents. Columns 0 and 1 are the two parts,
+        column 3 is the number of leaves. Column 2 is the height of the merge: the given one, else
+        that of the tree, raised to that of its highest child (leaves: 0) where it lies below, so
+        that the matrix is always monotone. **If there are no heights** (``tree.heights`` is None),
+        column 2 is the number of leaves less one: it puts the merges in a possible order and is no
+        distance, so do not cut the tree at one (``fcluster(Z, t, "distance")``).
 
         Parameters
         ----------
         heights : array_like of float, shape (n - 1,), optional
-            In the order of the rows of `children`. Default: the heights of the tree, else the
-            number of leaves below the node, less one.
+            In the order of the rows of `children`. Default: the heights of the tree.
 
         Examples
         --------
@@ -459,6 +481,32 @@ class Tree:
 
     # ---- other trees from this one ------------------------------------------------------------
 
+    def with_heights(self, heights: npt.ArrayLike | Measure | None) -> Self:
+        """Return the same tree with other heights.
+
+        Parameters
+        ----------
+        heights : array_like of float, shape (n - 1,), function, or None
+            In the order of the rows of `children`; or a function of the tree that returns them (or
+            None), called when they are first asked for; or None for no heights.
+
+        Examples
+        --------
+        >>> tree = Tree.from_newick("((a,b),c);")
+        >>> tree.with_heights([1.0, 3.0]).to_newick(lengths=True)
+        '((a:1.0,b:1.0):2.0,c:3.0);'
+        >>> tree.with_heights(lambda tree: tree.sizes[tree.n_leaves :]).heights
+        array([2., 3.])
+        """
+        same = object.__new__(type(self))
+        same.__dict__.update(self.__dict__)
+        same.__dict__.pop("heights", None)
+        measure = heights if callable(heights) else lambda tree: heights
+        same.__dict__["_measure"] = measure
+        if not callable(heights):
+            _ = same.heights  # so that errors come at once
+        return same
+
     def relabel(self, labels: Iterable[str] | Mapping[str, str]) -> Self:
         """Return the same hierarchy with other labels.
 
@@ -474,7 +522,7 @@ class Tree:
         """
         if isinstance(labels, Mapping):
             labels = [labels.get(label, label) for label in self.labels]
-        return type(self)(self.children, labels, self.heights)
+        return type(self)(self.children, labels).with_heights(lambda tree: self.heights)
 
     def reorder(self, labels: Iterable[str]) -> Self:
         """Return the equal tree whose leaf i is ``labels[i]``, so that masks follow that order.
@@ -490,7 +538,8 @@ class Tree:
         index_of = {label: index for index, label in enumerate(wanted)}
         number = np.arange(2 * self.n_leaves - 1)
         number[: self.n_leaves] = [index_of[label] for label in self.labels]
-        return type(self)(number[self.children], wanted, self.heights)
+        rows = number[self.children]
+        return type(self)(rows, wanted).with_heights(lambda tree: self._some(_canonical(rows)[1]))
 
     def subtree(self, items: Cluster) -> Self:
         """Return the tree below a cluster; its leaves keep their order.
@@ -611,8 +660,12 @@ class Tree:
         leaves = np.sort(rows[rows < self.n_leaves])
         shifted = rows - (self.n_leaves + start) + n_below
         children = np.where(rows < self.n_leaves, np.searchsorted(leaves, rows), shifted)
-        heights = None if self.heights is None else self.heights[start:stop]
-        return type(self)(children, [self.labels[leaf] for leaf in leaves], heights)
+        below = type(self)(children, [self.labels[leaf] for leaf in leaves])
+        return below.with_heights(lambda tree: self._some(slice(start, stop)))
+
+    def _some(self, rows: slice | list[int]) -> FloatArray | None:
+        """The heights of some internal nodes."""
+        return None if self.heights is None else self.heights[rows]
 
     def _runs(self, position: list[int]) -> set[tuple[int, int]]:
         """Return (first, last) of the clusters whose leaves have consecutive positions."""
@@ -743,6 +796,24 @@ def _as_heights(heights: npt.ArrayLike, n_leaves: int) -> FloatArray:
         row = int((~np.isfinite(array)).argmax())
         raise ValueError(f"height {row} is {array[row]}; expected finite heights or none at all.")
     return array
+
+
+def raised(tree: Tree, heights: FloatArray | None = None) -> FloatArray:
+    """Heights that no child exceeds: each raised to that of its highest child, leaves at 0.
+
+    Those given, else those of the tree, else the number of leaves less one.
+
+    Examples
+    --------
+    >>> raised(Tree.from_newick("((a,b),c);"), np.array([2.0, 1.0]))
+    array([2., 2.])
+    """
+    heights = tree.heights if heights is None else heights
+    wanted = (tree.sizes[tree.n_leaves :] - 1 if heights is None else heights).tolist()
+    level = [0.0] * tree.n_leaves
+    for (left, right), height in zip(tree.children.tolist(), wanted, strict=True):
+        level.append(max(height, level[left], level[right]))
+    return np.array(level[tree.n_leaves :], float)
 
 
 def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -6,9 +6,9 @@ asked for directly. Nothing here recurses, so depth is bounded by memory only. P
 messages count characters from 0, as Python indexes.
 
 Newick as read here: labels are bare words or in single quotes (a quote inside is doubled);
-[comments] nest and are skipped; the final ';' may be missing; underscores stay underscores; every
-internal node must have two children. Written labels are quoted where needed, so that any string
-comes back exactly.
+[comments] nest and are skipped, but for the weight of a tree, [&W 0.9] or [&W 9/10], before it or
+before its ';'; the final ';' may be missing; underscores stay underscores; every internal node must
+have two children. Written labels are quoted where needed, so that any string comes back exactly.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from hctrellis.tree import (
     Tree,
     cluster_mask,
     leaf_index,
+    raised,
     show_cluster,
 )
+from hctrellis.weighted import WeightedTrees
 
 Nested: TypeAlias = "str | int | Sequence[Nested]"
 """A leaf (label or index) or a pair of such."""
@@ -74,6 +76,8 @@ class ParsedNewick(NamedTuple):
     """Length of the branch above each of the 2n - 1 nodes, NaN where none is written."""
     node_labels: list[str | None]
     """Labels of the n - 1 internal nodes, None where none is written."""
+    weight: float | None = None
+    """How much the tree counts, if that is written."""
 
 
 def parse_newick(text: str) -> ParsedNewick:
@@ -125,19 +129,29 @@ def parse_newick_support(text: str) -> dict[frozenset[str], float]:
     return {frozenset(parsed.labels[start:stop]): value for start, stop, value in found}
 
 
-def read_newicks(text: str) -> list[Tree]:
-    """Read all trees of a text in Newick format, each closed by ';'.
+def read_newicks(text: str) -> WeightedTrees:
+    """Read all trees of a text in Newick format, each closed by ';', with the weights they have.
+
+    Raises
+    ------
+    ValueError
+        If the text is malformed, a tree is not binary, or some trees have weights and others have
+        none; the message gives the position.
 
     Examples
     --------
-    >>> read_newicks("((a,b),c); (a,(b,c));")
+    >>> list(read_newicks("((a,b),c); (a,(b,c));"))
     [Tree(3 leaves: ((a,b),c)), Tree(3 leaves: (a,(b,c)))]
+    >>> read_newicks("[&W 0.9] ((a,b),c); [&W 0.1] (a,(b,c));").weights.tolist()
+    [0.9, 0.1]
     """
     tokens = _Tokens(text, _NEWICK_TOKEN)
-    trees = []
+    found = _Found()
     while tokens.head.kind != "end":
-        trees.append(Tree(*newick_parts(_read_tree(tokens))))
-    return trees
+        position = tokens.head.position
+        parsed = _read_tree(tokens)
+        found.add(Tree(*newick_parts(parsed)), parsed.weight, position)
+    return found.trees()
 
 
 def newick_parts(parsed: ParsedNewick) -> Parts:
@@ -163,6 +177,8 @@ class _Token(NamedTuple):
     """'punctuation', 'word', 'quoted' or 'end'."""
     text: str
     position: int
+    before: str = ""
+    """Blanks and comments since the last one."""
 
 
 def _token_pattern(punctuation: str) -> re.Pattern[str]:
@@ -220,16 +236,17 @@ class _Tokens:
 
 
 def _tokenize(text: str, pattern: re.Pattern[str]) -> Iterator[_Token]:
-    position = _skip_blank(text, 0)
+    end, position = 0, _skip_blank(text, 0)
     while position < len(text):
         match = pattern.match(text, position)
         if match is None:
             problem = "']' without '['" if text[position] == "]" else "quote that is never closed"
             raise ValueError(f"there is a {problem} at position {position}; close or remove it.")
         kind = match.lastgroup or ""
-        yield _Token(kind, _unquote(kind, match[kind]), position)
-        position = _skip_blank(text, match.end())
-    yield _Token("end", "", len(text))
+        yield _Token(kind, _unquote(kind, match[kind]), position, text[end:position])
+        end = match.end()
+        position = _skip_blank(text, end)
+    yield _Token("end", "", len(text), text[end:])
 
 
 def _unquote(kind: str, text: str) -> str:
@@ -253,6 +270,16 @@ def _comment_end(text: str, start: int) -> int:
         if depth == 0:
             return bracket.end()
     raise ValueError(f"the comment that starts at position {start} is never closed by ']'.")
+
+
+def _comments(token: _Token) -> Iterator[tuple[int, str]]:
+    """The comments before a token, each with its position."""
+    text, shift = token.before, token.position - len(token.before)
+    start = text.find("[")
+    while start >= 0:
+        end = _comment_end(text, start)
+        yield shift + start, text[start:end]
+        start = text.find("[", end)
 
 
 def _unexpected(token: _Token, expected: str) -> ValueError:
@@ -297,10 +324,10 @@ class _Growing:
         self.hang(~len(self.joins))
         self.joins.append((children[0], children[1]))
 
-    def finish(self) -> ParsedNewick:
+    def finish(self, weight: float | None) -> ParsedNewick:
         children = _number_joins(self.joins, len(self.labels))
         lengths = self.leaf_lengths + self.node_lengths
-        return ParsedNewick(children, list(self.labels), lengths, self.node_labels)
+        return ParsedNewick(children, list(self.labels), lengths, self.node_labels, weight)
 
 
 def _number_joins(joins: list[tuple[int, int]], n_leaves: int) -> list[tuple[int, int]]:
@@ -311,9 +338,9 @@ def _number_joins(joins: list[tuple[int, int]], n_leaves: int) -> list[tuple[int
     ]
 
 
-def _read_tree(tokens: _Tokens) -> ParsedNewick:
-    """Take one tree and its ';'."""
-    tree = _Growing()
+def _read_tree(tokens: _Tokens, heads: Iterable[_Token] = ()) -> ParsedNewick:
+    """Take one tree and its ';'; the heads are tokens before it, whose comments belong to it."""
+    tree, heads = _Growing(), [*heads, tokens.head]
     _read_leaf(tokens, tree)
     while tree.open:
         if tokens.at(")"):
@@ -322,9 +349,10 @@ def _read_tree(tokens: _Tokens) -> ParsedNewick:
             _read_leaf(tokens, tree)
         else:
             raise _unexpected(tokens.head, f"',' or ')' (open since position {tree.open[-1][0]})")
+    heads.append(tokens.head)
     if tokens.head.kind != "end" and not tokens.accept(";"):
         raise _unexpected(tokens.head, "';'")
-    return tree.finish()
+    return tree.finish(_read_weight(heads))
 
 
 def _read_leaf(tokens: _Tokens, tree: _Growing) -> None:
@@ -352,6 +380,60 @@ def _read_length(tokens: _Tokens) -> float:
     if token.kind != "word" or not math.isfinite(length):
         raise _unexpected(token, "a branch length")
     return length
+
+
+# ---- weights of trees -------------------------------------------------------------------------
+
+_WEIGHT = re.compile(r"\[\s*&\s*W(?![A-Z_])", re.IGNORECASE)
+
+
+def _read_weight(heads: Iterable[_Token]) -> float | None:
+    """The weight of a tree, from the comments before these tokens: [&W 0.9] or [&W 9/10]."""
+    found = [
+        (position, comment)
+        for token in heads
+        for position, comment in _comments(token)
+        if _WEIGHT.match(comment)
+    ]
+    if len(found) > 1:
+        raise ValueError(f"the tree has two weights, at positions {found[0][0]} and {found[1][0]}.")
+    return _weight(*found[0]) if found else None
+
+
+def _weight(position: int, comment: str) -> float:
+    parts = _WEIGHT.sub("", comment).removesuffix("]").strip().split("/")
+    numbers = [float(part) for part in parts if _NUMBER.fullmatch(part.strip())]
+    value = math.nan
+    if len(numbers) == len(parts) <= 2 and numbers[1:] != [0.0]:
+        value = numbers[0] / numbers[-1] if len(numbers) == 2 else numbers[0]
+    if not 0 <= value < math.inf:
+        raise ValueError(
+            f"{printable(comment)!r:.80} at position {position} is no weight of a tree; expected a "
+            "number that is not negative, such as [&W 0.9] or [&W 9/10]."
+        )
+    return value
+
+
+class _Found:
+    """The trees that were found so far, all with weights or none."""
+
+    def __init__(self) -> None:
+        self._trees: list[Tree] = []
+        self._weights: list[float] = []
+
+    def add(self, tree: Tree, weight: float | None, position: int) -> None:
+        if self._trees and (weight is None) == bool(self._weights):
+            has, have = ("no", "have one") if weight is None else ("a", "have none")
+            raise ValueError(
+                f"the tree at position {position} has {has} weight, but those before it {have}; "
+                "expected weights [&W ...] for all trees or for none."
+            )
+        self._trees.append(tree)
+        if weight is not None:
+            self._weights.append(weight)
+
+    def trees(self) -> WeightedTrees:
+        return WeightedTrees(self._trees, self._weights or None)
 
 
 # ---- Newick: writing --------------------------------------------------------------------------
@@ -473,39 +555,44 @@ def _branch_lengths(tree: Tree) -> list[float]:
 # ---- NEXUS ------------------------------------------------------------------------------------
 
 
-def read_nexus(text: str) -> list[Tree]:
-    """Read the trees of all TREES blocks of a NEXUS file.
+def read_nexus(text: str) -> WeightedTrees:
+    """Read the trees of all TREES blocks of a NEXUS file, with the weights they have.
 
-    TRANSLATE tables are applied; other blocks and commands are passed over, comments such as [&R]
-    too. Numbers that stand for the taxa of a TAXA block are not looked up: they stay labels.
+    TRANSLATE tables are applied; other blocks and commands are passed over, comments too, but for
+    weights such as [&W 0.9] or [&W 9/10]. Trees are rooted as they are written, whether they say
+    [&R], [&U] or nothing. Numbers that stand for the taxa of a TAXA block are not looked up: they
+    stay labels.
 
     Raises
     ------
     ValueError
-        If the text is malformed or a tree is not binary; the message gives the position.
+        If the text is malformed, a tree is not binary, or some trees have weights and others have
+        none; the message gives the position.
 
     Examples
     --------
-    >>> read_nexus('''#NEXUS
+    >>> trees = read_nexus('''#NEXUS
     ... begin trees;
     ...   translate 1 ape, 2 bat, 3 cat;
-    ...   tree first = [&R] ((1,2),3);
+    ...   tree first [p = 0.9, P = 0.9] = [&W 0.9] ((1,2),3);
+    ...   tree second [p = 0.1, P = 1.0] = [&W 0.1] (1,(2,3));
     ... end;''')
-    [Tree(3 leaves: ((ape,bat),cat))]
+    >>> trees[0], trees.weights.tolist()
+    (Tree(3 leaves: ((ape,bat),cat)), [0.9, 0.1])
     """
     tokens = _Tokens(text, _NEXUS_TOKEN)
     _expect_word(tokens, "#NEXUS")
-    trees: list[Tree] = []
+    found = _Found()
     while tokens.head.kind != "end":
         _expect_word(tokens, "BEGIN")
         name = tokens.label("the name of a block")
         tokens.expect(";")
-        trees += _read_block(tokens, with_trees=name.upper() == "TREES")
-    return trees
+        _read_block(tokens, found if name.upper() == "TREES" else None)
+    return found.trees()
 
 
 def write_nexus(trees: Iterable[Tree], lengths: bool = False) -> str:
-    """Write trees as a NEXUS file with one TREES block.
+    """Write trees as a NEXUS file with one TREES block, with weights if they have some.
 
     Examples
     --------
@@ -515,11 +602,17 @@ def write_nexus(trees: Iterable[Tree], lengths: bool = False) -> str:
       TREE tree_1 = [&R] ((a,b),c);
     END;
     """
+    given = WeightedTrees(trees)
+    weights = [""] * len(given) if given.weights is None else map(_format_weight, given.weights)
     lines = [
-        f"  TREE tree_{number} = [&R] {format_newick(tree, lengths=lengths)}"
-        for number, tree in enumerate(trees, start=1)
+        f"  TREE tree_{number} = [&R] {weight}{format_newick(tree, lengths=lengths)}"
+        for number, (tree, weight) in enumerate(zip(given, weights, strict=True), start=1)
     ]
     return "\n".join(["#NEXUS", "BEGIN TREES;", *lines, "END;", ""])
+
+
+def _format_weight(weight: float) -> str:
+    return f"[&W {float(weight)!r}] "
 
 
 def _expect_word(tokens: _Tokens, word: str) -> None:
@@ -528,19 +621,17 @@ def _expect_word(tokens: _Tokens, word: str) -> None:
     tokens.take()
 
 
-def _read_block(tokens: _Tokens, with_trees: bool) -> list[Tree]:
-    """Take the commands of a block up to its END; and return its trees."""
-    trees: list[Tree] = []
+def _read_block(tokens: _Tokens, found: _Found | None) -> None:
+    """Take the commands of a block up to its END;, and add its trees to those found, if asked."""
     names: dict[str, str] = {}
     while (command := tokens.label("a command or END;").upper()) not in ("END", "ENDBLOCK"):
-        if with_trees and command == "TRANSLATE":
+        if found is not None and command == "TRANSLATE":
             names |= _read_translation(tokens)
-        elif with_trees and command in ("TREE", "UTREE"):
-            trees.append(_read_named_tree(tokens, names))
+        elif found is not None and command in ("TREE", "UTREE"):
+            _read_named_tree(tokens, names, found)
         else:
             _skip_command(tokens)
     tokens.expect(";")
-    return trees
 
 
 def _skip_command(tokens: _Tokens) -> None:
@@ -559,14 +650,18 @@ def _read_translation(tokens: _Tokens) -> dict[str, str]:
     return names
 
 
-def _read_named_tree(tokens: _Tokens, names: Mapping[str, str]) -> Tree:
+def _read_named_tree(tokens: _Tokens, names: Mapping[str, str], found: _Found) -> None:
     """Take 'name = tree;' (the name may have a star before it)."""
+    heads = []
     while not tokens.at("="):
+        heads.append(tokens.head)
         tokens.label("'=' after the name of the tree")
+    heads.append(tokens.head)
     tokens.expect("=")
-    parts = newick_parts(_read_tree(tokens))
+    parsed = _read_tree(tokens, heads)
+    parts = newick_parts(parsed)
     labels = [names.get(label, label) for label in parts.labels or ()]
-    return Tree(parts.children, labels, parts.heights)
+    found.add(Tree(parts.children, labels, parts.heights), parsed.weight, heads[0].position)
 
 
 # ---- nested pairs and clusters ----------------------------------------------------------------
@@ -758,7 +853,7 @@ def parse_linkage(Z: npt.ArrayLike, labels: Sequence[str] | None = None) -> Part
 
 def format_linkage(tree: Tree, heights: FloatArray | None = None) -> FloatArray:
     """Return a scipy linkage matrix; see `Tree.to_linkage`."""
-    level = _monotone_heights(tree, heights)
+    level = raised(tree, heights)
     order = np.argsort(level, kind="stable")
     number = np.arange(2 * tree.n_leaves - 1)
     number[tree.n_leaves + order] = np.arange(tree.n_leaves, 2 * tree.n_leaves - 1)
@@ -789,16 +884,6 @@ def _as_linkage(Z: npt.ArrayLike) -> FloatArray:
             f"row {row} of the linkage matrix is {matrix[row].tolist()}; expected finite numbers."
         )
     return matrix
-
-
-def _monotone_heights(tree: Tree, heights: FloatArray | None) -> FloatArray:
-    """Return heights that no child exceeds: those given, those of the tree, or size - 1."""
-    given = tree.heights if heights is None else heights
-    wanted = tree.sizes[tree.n_leaves :] - 1.0 if given is None else given
-    level = [0.0] * tree.n_leaves
-    for (left, right), height in zip(tree.children.tolist(), wanted.tolist(), strict=True):
-        level.append(max(height, level[left], level[right]))
-    return np.array(level[tree.n_leaves :])
 
 
 # ---- networkx ---------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from hctrellis.cli.tables import Items, Options, as_items
 from hctrellis.posterior import MAX_EXACT_LEAVES
 from hctrellis.potentials.clades import CladeDistribution
 from hctrellis.progress import Progress, bar
+from hctrellis.report.words import too_few
 
 if TYPE_CHECKING:
     from hctrellis.beta import BetaChoice, Make, SensitivityRow
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hctrellis.potentials.linkage import Method
     from hctrellis.tree import FloatArray
     from hctrellis.trellis.grow import Step
+    from hctrellis.weighted import WeightedTrees
 
 LINKAGES = ("average", "single", "complete", "ward", "centroid")
 MOVED_LEAVES = 20  # up to which all trees are weighed at three betas
@@ -104,7 +106,7 @@ def find(request: Request, console: Console) -> Answers:
     return answers
 
 
-def _from_trees(request: Request, trees: list[hct.Tree]) -> Answers:
+def _from_trees(request: Request, trees: WeightedTrees) -> Answers:
     if request.model is not None or request.beta is not None:
         raise ValueError(
             f"{request.source.name} holds trees, which need no --potential and no --beta"
@@ -115,12 +117,14 @@ def _from_trees(request: Request, trees: list[hct.Tree]) -> Answers:
     with warnings.catch_warnings():  # trees that are all different say what they say
         warnings.filterwarnings("ignore", message="every tree has the same weight")
         post = hct.infer(model, model.trellis)
-    distinct = f"{len(set(trees)):,} of them different"
+    weights = "" if trees.weights is None else ", with weights"
+    distinct = f"{len(set(trees)):,} of them different{weights}"
     read = (
         "Trees",
         f"{request.source.name}: {len(trees):,} over {post.n_leaves} items, {distinct}",
     )
-    return Answers(post, None, _watched(request, post), [read])
+    notes = [text for text in (too_few(post),) if text]
+    return Answers(post, None, _watched(request, post), [read], notes)
 
 
 def _from_items(request: Request, items: Items, console: Console) -> Answers:

@@ -17,6 +17,7 @@ from hctrellis.cli.outputs import check_outputs, write_outputs
 from hctrellis.report.words import (
     GRADES,
     grade,
+    interval,
     members,
     not_converged,
     shown,
@@ -99,10 +100,14 @@ def _show_trusted(post: hct.Posterior, console: Console) -> None:
 
 def clusters_table(post: hct.Posterior, masks: list[int] | tuple[int, ...]) -> Table:
     """Probability, size and members of clusters."""
-    table = Table("probability", "", "size", "cluster", box=None, pad_edge=False)
+    sampled = interval(post, (1 << post.n_leaves) - 1) is not None
+    head = ["probability", *(["95 % interval"] if sampled else []), "", "size", "cluster"]
+    table = Table(*head, box=None, pad_edge=False)
     for mask in masks:
         probability = post.cluster_probability(mask)
-        row = (shown(probability), grade(probability), str(mask.bit_count()))
+        known = interval(post, mask)
+        between = [] if known is None else [f"{shown(known[0])} to {shown(known[1])}"]
+        row = (shown(probability), *between, grade(probability), str(mask.bit_count()))
         table.add_row(*row, Text(members(mask, post.labels)))
     return table
 

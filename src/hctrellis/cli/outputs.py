@@ -14,7 +14,7 @@ import numpy as np
 import hctrellis as hct
 from hctrellis.cli.answers import Answers, Request
 from hctrellis.files import check_writable, write_bytes, write_text
-from hctrellis.plotting.heights import with_heights
+from hctrellis.report.words import interval
 
 LISTED = 0.01  # clusters from this probability on are in the JSON file
 FORMAT = "hctrellis-inference"
@@ -37,7 +37,7 @@ def _paths(request: Request) -> tuple[Path | None, ...]:
 
 def write_outputs(request: Request, answers: Answers) -> Iterator[str]:
     """Write the files that were asked for, and say so line by line."""
-    tree = with_heights(answers.post.map_tree, answers.post.potential)
+    tree = answers.post.map_tree
     if request.newick is not None:
         write_text(request.newick, _newick(answers.post, tree) + "\n")
         yield f"best tree (Newick, with probabilities): {request.newick}"
@@ -86,7 +86,6 @@ def _samples(request: Request, post: hct.Posterior) -> str:
 
 def _as_json(answers: Answers) -> dict[str, Any]:
     post = answers.post
-    tree = with_heights(post.map_tree, post.potential)
     choice = answers.choice
     return {
         "format": FORMAT,
@@ -102,7 +101,7 @@ def _as_json(answers: Answers) -> dict[str, Any]:
         "map": {
             "log_weight": post.map_log_weight,
             "log_probability": post.map_log_probability,
-            "newick": _newick(post, tree),
+            "newick": _newick(post, post.map_tree),
         },
         "asked": [_cluster(post, mask) for mask in answers.watched],
         "clusters": [
@@ -129,7 +128,9 @@ def _as_json(answers: Answers) -> dict[str, Any]:
 
 def _cluster(post: hct.Posterior, mask: int) -> dict[str, Any]:
     names = [label for i, label in enumerate(post.labels) if mask >> i & 1]
-    return {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
+    found = {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
+    known = interval(post, mask)
+    return found if known is None else {**found, "interval": known}
 
 
 def _write_report(request: Request, answers: Answers) -> None:

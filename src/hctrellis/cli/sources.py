@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hctrellis.textfiles import as_text, read_bytes
-from hctrellis.tree import Tree
 from hctrellis.treeformats import printable
+from hctrellis.weighted import WeightedTrees
 
 MAX_ROWS = 1000
 TREE_SUFFIXES = (".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs")
@@ -51,7 +51,7 @@ class Cells:
     columns: list[str] | None = None
 
 
-def read_source(path: Path) -> list[Tree] | Cells:
+def read_source(path: Path) -> WeightedTrees | Cells:
     """The trees of a file, or the cells of its table."""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give a table, a matrix or a file of trees")
@@ -71,10 +71,10 @@ def read_source(path: Path) -> list[Tree] | Cells:
 
 def _holds_trees(path: Path, text: str) -> bool:
     start = text.lstrip()[:6].upper()
-    return path.suffix.lower() in TREE_SUFFIXES or start == "#NEXUS" or start.startswith("(")
+    return path.suffix.lower() in TREE_SUFFIXES or start.startswith(("#NEXUS", "(", "[&"))
 
 
-def _read_trees(name: str, text: str) -> list[Tree]:
+def _read_trees(name: str, text: str) -> WeightedTrees:
     from hctrellis.treeformats import read_newicks, read_nexus
 
     nexus = text.lstrip()[:6].upper() == "#NEXUS"

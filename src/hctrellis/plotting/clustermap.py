@@ -22,7 +22,6 @@ from hctrellis.plotting.heatmap import (
     left_of,
     row_height,
 )
-from hctrellis.plotting.heights import with_heights
 from hctrellis.plotting.labels import Colors, label_colors, label_space
 from hctrellis.plotting.style import INK, PALE, require_matplotlib
 from hctrellis.posterior import Posterior
@@ -61,7 +60,7 @@ def plot_clustermap(
         leaves are found by label. Missing values (NaN) are grey.
     tree : Tree or Posterior
         The tree of the rows; of a posterior the MAP tree, with the probabilities of its clusters
-        as shades of grey and, if the model has them (`Linkage`), the heights of its merges.
+        as shades of grey and, if the model has them, the heights of its merges.
     ax : matplotlib Axes, optional
         Where to draw the heat map: by default in a new figure. Trees and the scale of colours are
         attached to these axes (``ax.child_axes``) and move with them.
@@ -122,8 +121,7 @@ class _Side(NamedTuple):
 
 def _side(given: object, what: str) -> _Side:
     if isinstance(given, Posterior):
-        tree = with_heights(given.map_tree, given.potential)
-        return _Side(tree, support_values(tree, given.cluster_probability))
+        return _Side(given.map_tree, support_values(given.map_tree, given.cluster_probability))
     if not isinstance(given, Tree):
         raise TypeError(f"{what} must be a Tree or a Posterior; got {type(given).__name__}")
     return _Side(given, support_values(given, None))

@@ -27,7 +27,7 @@ from hctrellis.plotting.style import (
     shade,
     show_probability,
 )
-from hctrellis.tree import Tree
+from hctrellis.tree import Tree, raised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ class Layout(NamedTuple):
 def lay_out(tree: Tree) -> Layout:
     """Place a tree: each node between its children."""
     n = tree.n_leaves
-    x = [0.0] * n + monotone(tree).tolist()
+    x = [0.0] * n + raised(tree).tolist()
     y = [0.0] * n
     for row, leaf in enumerate(tree.leaf_order()):
         y[leaf] = float(row)
@@ -140,15 +140,6 @@ def leaf_rows(tree: Tree, labels: Sequence[str]) -> FloatArray:
         )
     row_of = {tree.labels[leaf]: row for row, leaf in enumerate(tree.leaf_order())}
     return np.array([row_of[label] for label in labels], float)
-
-
-def monotone(tree: Tree) -> FloatArray:
-    """Heights of the internal nodes that no child exceeds."""
-    if tree.n_leaves == 1:
-        return tree.children[:, 0].astype(float)
-    heights = Tree.from_linkage(tree.to_linkage()).heights
-    assert heights is not None
-    return heights
 
 
 def support_values(tree: Tree, support: Support | None) -> list[float | None]:

@@ -6,26 +6,22 @@ After R. R. Bouckaert, DensiTree: making sense of sets of phylogenetic trees, Bi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hctrellis.plotting.axes import legend_above, new_axes
 from hctrellis.plotting.dendrogram import figure_size, leaf_rows, name_leaves, set_axes
-from hctrellis.plotting.heights import linkage_of
 from hctrellis.plotting.labels import Colors, label_colors
 from hctrellis.plotting.style import BLUE, INK, require_matplotlib
 from hctrellis.posterior import Posterior
 from hctrellis.sample import TreeSample
-from hctrellis.tree import Tree
+from hctrellis.tree import Tree, raised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.clusters import BoolArray
-    from hctrellis.potentials.linkage import Linkage
     from hctrellis.sample import Seed
     from hctrellis.tree import FloatArray
 
@@ -45,8 +41,8 @@ def plot_samples(
 
     A line joins a cluster to its parent, and is as opaque as it is frequent among the trees. A
     cluster stands at the mean of the rows of its leaves and at the height of its merge if the model
-    has such heights (`Linkage`; raised where a child is higher), else at its number of leaves. The
-    blue tree is the one that gives the order.
+    has such heights (raised where a child is higher), else at its number of leaves. The blue tree
+    is the one that gives the order.
 
     Parameters
     ----------
@@ -82,12 +78,13 @@ def plot_samples(
     guide, name = _guide(trees, sample) if tree is None else (tree, "the given tree")
     ax = new_axes(*figure_size(guide)) if ax is None else ax
     rows = leaf_rows(guide, potential.labels)
-    model = linkage_of(potential)
     distinct, counts = sample.counts()
-    lines = _lines([*distinct], rows, model)
+    lines = _lines([*distinct], rows)
     _draw(ax, *_merge(lines, counts / len(sample)))
-    _draw_guide(ax, _lines([potential.align(guide)], rows, model)[0])
-    set_axes(ax, guide.n_leaves, float(lines[..., 0].max(initial=0.0)), model is not None)
+    own = potential.with_heights(potential.align(guide))
+    _draw_guide(ax, _lines([own], rows)[0])
+    top = float(lines[..., 0].max(initial=0.0))
+    set_axes(ax, guide.n_leaves, top, own.heights is not None)
     legend_above(ax, {f"{len(sample)} sampled trees": {"color": INK}, name: {"color": BLUE}})
     labels = potential.labels
     name_leaves(ax, rows.tolist(), labels, label_colors(labels, colors))
@@ -110,50 +107,25 @@ def _guide(trees: Posterior | TreeSample, sample: TreeSample) -> tuple[Tree, str
     return sample[int(sample.log_weights.argmax())], "sampled tree of largest weight"
 
 
-def _lines(trees: Sequence[Tree], rows: FloatArray, model: Linkage | None) -> FloatArray:
+def _lines(trees: Sequence[Tree], rows: FloatArray) -> FloatArray:
     """The lines from each node to its parent, shape (trees, 2n - 2, 2, 2)."""
     n = len(rows)
     lines = np.empty((len(trees), 2 * n - 2, 2, 2))
     parents = np.repeat(np.arange(n, 2 * n - 1), 2)
-    for tree, heights, own in zip(trees, _heights(trees, model), lines, strict=True):
-        points = _points(tree, rows, heights)
+    for tree, own in zip(trees, lines, strict=True):
+        points = _points(tree, rows)
         own[:, 0] = points[tree.children.ravel()]
         own[:, 1] = points[parents]
     return lines
 
 
-def _heights(trees: Sequence[Tree], model: Linkage | None) -> Iterator[list[float]]:
-    """The heights of the splits of each tree."""
-    if model is None:
-        for tree in trees:
-            yield (tree.sizes[tree.n_leaves :] - 1.0).tolist()
-        return
-    splits = [tree.splits() for tree in trees]
-    distinct = sorted(set(chain.from_iterable(splits)))
-    parents, lefts, rights = (
-        _members([split[side] for split in distinct], model.n_leaves) for side in range(3)
-    )
-    heights = -model.split_log_weights(lefts, rights, parents)
-    height_of = dict(zip(distinct, heights.tolist(), strict=True))
-    for own in splits:
-        yield [height_of[split] for split in own]
-
-
-def _members(masks: Sequence[int], n_leaves: int) -> BoolArray:
-    """Row k, column i: whether leaf i is in cluster k."""
-    bits = [mask >> leaf & 1 for mask in masks for leaf in range(n_leaves)]
-    return np.array(bits, bool).reshape(len(masks), n_leaves)
-
-
-def _points(tree: Tree, rows: FloatArray, heights: list[float]) -> FloatArray:
+def _points(tree: Tree, rows: FloatArray) -> FloatArray:
     """Where the nodes stand: a cluster at the mean of its rows, no lower than its children."""
-    sizes = tree.sizes.tolist()
-    x, y = [0.0] * tree.n_leaves, rows.tolist()
-    for (left, right), height in zip(tree.children.tolist(), heights, strict=True):
-        x.append(max(height, x[left], x[right]))
+    sizes, y = tree.sizes.tolist(), rows.tolist()
+    for left, right in tree.children.tolist():
         total = sizes[left] * y[left] + sizes[right] * y[right]
         y.append(total / (sizes[left] + sizes[right]))
-    return np.array([x, y]).T
+    return np.column_stack([np.append(np.zeros(tree.n_leaves), raised(tree)), y])
 
 
 def _merge(lines: FloatArray, frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:

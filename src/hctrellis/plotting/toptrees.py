@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.plotting.dendrogram import MARGIN_HEIGHT, draw_dendrogram, support_values
-from hctrellis.plotting.heights import with_heights
 from hctrellis.plotting.labels import Colors, label_colors, label_space
 from hctrellis.plotting.style import (
     LABEL_SIZE,
@@ -75,7 +74,7 @@ def plot_top_trees(
         raise ValueError(f"there are {len(ranked)} trees for {len(given)} axes; give one for each")
     first = ranked[0]
     names = [first.labels[leaf] for leaf in first.leaf_order()]
-    trees = [with_heights(tree, post.potential).reorder(names) for tree in ranked]
+    trees = [tree.reorder(names) for tree in ranked]
     shown = dict(zip(post.labels, label_colors(post.labels, colors), strict=True))
     for number, (ax, tree) in enumerate(zip(given, trees, strict=False)):
         values = support_values(tree, post.support(tree))

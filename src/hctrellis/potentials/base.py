@@ -9,7 +9,8 @@ psi(L, R) > 0 (or 0: forbidden), and a tree by the product over its splits. A mo
   and P, in a text that compiled kernels and NumPy share (a `SplitCode`), with its parameters from
   `params`; a term of log psi that depends on the parent alone (`own`) comes with the features;
 - `separable`: if the log weight of a tree is a sum of one term per cluster (and gains that grow
-  with the sibling's size), those terms; a faster kernel then serves it.
+  with the sibling's size), those terms; a faster kernel then serves it;
+- `heights`: at which height clusters merge, for plots and linkage matrices, if there are such.
 
 Potentials add: log psi of ``a + b`` is the sum of both.
 """
@@ -98,6 +99,8 @@ class Potential(ABC):
     """Inverse temperature: the weight of a tree is exp(-beta energy)."""
     has_energy: bool = True
     """Whether the log weight is an energy; a constraint, which only forbids, has none."""
+    height_name: str = "height"
+    """What `heights` are, for axes."""
     distances: FloatArray | None = None
     """What the least or greatest distance between two clusters is taken of, if `code` asks."""
     broadcasts: bool = False
@@ -119,6 +122,15 @@ class Potential(ABC):
 
     def separable(self, clusters: Clusters) -> Separable | None:
         """The log weight of trees as a sum over clusters, if it is one."""
+        return None
+
+    def heights(self, tree: Tree) -> FloatArray | None:
+        """At which height each cluster of a tree is merged, in the order of ``tree.children``.
+
+        None if the model has no such heights. Trees that are found for a potential carry these
+        (``tree.heights``), and plots, linkage matrices and branch lengths show them. A sum of
+        potentials has the heights of its one part that has some.
+        """
         return None
 
     # ---- what follows -------------------------------------------------------------------------
@@ -256,6 +268,20 @@ class Potential(ABC):
             )
         return tree.reorder(self.labels)
 
+    def with_heights(self, tree: Tree) -> Tree:
+        """The same tree with the heights of this potential, found when they are asked for."""
+        return tree.with_heights(self.heights)
+
+    def _members(self, tree: Tree) -> tuple[BoolArray, BoolArray, BoolArray]:
+        """Left child, right child and parent of each split: a row each, a column for each label."""
+        if tree.labels == self.labels:
+            return split_members(tree)
+        self.align(tree)  # an error if it has other labels
+        place = {label: leaf for leaf, label in enumerate(tree.labels)}
+        columns = [place[label] for label in self.labels]
+        left, right, parent = (rows[:, columns] for rows in split_members(tree))
+        return left, right, parent
+
     def __add__(self, other: Potential) -> Potential:
         if not isinstance(other, Potential):
             return NotImplemented
@@ -323,11 +349,24 @@ class SumPotential(Potential):
     def parts(self) -> tuple[Potential, ...]:
         return self._parts
 
+    @property
+    def height_name(self) -> str:  # type: ignore[override]
+        names = {part.height_name for part in self.parts} - {Potential.height_name}
+        return names.pop() if len(names) == 1 else Potential.height_name
+
     def sums(self) -> Sums | None:
         return None
 
     def code(self) -> SplitCode | None:
         return None
+
+    def heights(self, tree: Tree) -> FloatArray | None:
+        known = []
+        for part in self.parts:
+            names = dict(zip(self.labels, part.labels, strict=True))
+            known.append(part.heights(tree.relabel(names)))
+        found = [heights for heights in known if heights is not None]
+        return found[0] if len(found) == 1 else None
 
     def __repr__(self) -> str:
         return " + ".join(repr(part) for part in self.parts)

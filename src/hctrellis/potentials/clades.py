@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, Clusters
 from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Described, Potential, Rows
-from hctrellis.tree import Tree
+from hctrellis.tree import Cluster, Tree, cluster_mask
 from hctrellis.trellis.sparse import SparseTrellis
+from hctrellis.weighted import WeightedTrees
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray
@@ -32,11 +34,18 @@ class CladeDistribution(Potential):
     ----------
     trees : iterable of Tree
         Over the same labels, for instance draws of a Bayesian phylogenetics program.
+    weights : array_like of float, optional
+        How much each tree counts: a tree of weight 2 as if it were given twice, and only the
+        ratios of weights matter. Those that the trees have (`WeightedTrees`, as `read_nexus` gives
+        it) by default, else all alike.
 
     Attributes
     ----------
     n_observed : int
-        Number of trees given.
+        Number of trees given, without those of weight 0.
+    n_draws : int or None
+        Of how many trees the frequencies are: the sum of the weights if all are whole numbers.
+        None for other weights, which do not tell how many trees were drawn.
 
     References
     ----------
@@ -51,22 +60,60 @@ class CladeDistribution(Potential):
     >>> post = hct.infer(model, model.trellis)
     >>> round(post.cluster_probability(["a", "b"]), 4), post.map_tree
     (0.6667, Tree(3 leaves: ((a,b),c)))
+    >>> model = CladeDistribution(trees, weights=[0.7, 0.2, 0.1])
+    >>> round(hct.infer(model, model.trellis).cluster_probability(["a", "b"]), 4)
+    0.9
     """
 
     has_energy = False
 
-    def __init__(self, trees: Iterable[Tree]) -> None:
-        given = list(trees)
+    def __init__(self, trees: Iterable[Tree], weights: npt.ArrayLike | None = None) -> None:
+        given = WeightedTrees(trees, weights).counted()
         if given and isinstance(given[0], Tree):
             _check_size(given[0].n_leaves, 2 * given[0].n_leaves - 1)
         self.trellis = SparseTrellis.from_trees(given)
         _check_size(self.trellis.n_leaves, self.trellis.n_clusters)
         self.labels = given[0].labels
         self.n_observed = len(given)
-        splits: Counter[tuple[int, int]] = Counter()
-        for tree in given:
-            splits.update((parent, left) for parent, left, _ in self.align(tree).splits())
-        self._splits = splits
+        counts = np.ones(len(given)) if given.weights is None else given.weights
+        self._total = float(counts.sum())
+        self.n_draws = int(self._total) if (counts % 1 == 0).all() else None
+        self._splits = self._count(given, counts)
+
+    def _count(self, trees: Iterable[Tree], counts: FloatArray) -> dict[tuple[int, int], float]:
+        """The total weight of the trees that have a split, by its parent and left child."""
+        splits: defaultdict[tuple[int, int], float] = defaultdict(float)
+        for tree, weight in zip(trees, counts.tolist(), strict=True):
+            for parent, left, _ in self.align(tree).splits():
+                splits[parent, left] += weight
+        return dict(splits)
+
+    def seen(self, items: Cluster) -> float:
+        """The total weight of the trees that have a cluster: their number, without weights."""
+        mask = cluster_mask(items, {name: i for i, name in enumerate(self.labels)}, self.n_leaves)
+        return self._total if mask.bit_count() == 1 else self._times.get(mask, 0.0)
+
+    def interval(self, items: Cluster, level: float = 0.95) -> tuple[float, float] | None:
+        """Where the probability of a cluster lies, if the trees are independent draws.
+
+        Jeffreys' interval of a frequency of `n_draws`; None if that is not known.
+
+        Examples
+        --------
+        >>> tree = Tree.from_newick("((a,b),c);")
+        >>> low, high = CladeDistribution([tree] * 200).interval(["a", "b"])
+        >>> round(low, 3), high
+        (0.988, 1.0)
+        """
+        from scipy.special import betaincinv
+
+        if self.n_draws is None:
+            return None
+        seen, tail = self.seen(items), (1 - level) / 2
+        missed = self.n_draws - seen
+        low = betaincinv(seen + 0.5, missed + 0.5, tail) if seen > 0 else 0.0
+        high = betaincinv(seen + 0.5, missed + 0.5, 1 - tail) if missed > 0 else 1.0
+        return float(low), float(high)
 
     def sums(self) -> None:
         return None
@@ -97,12 +144,17 @@ class CladeDistribution(Potential):
         return {mask: number for number, mask in enumerate(sorted(seen))}
 
     @cached_property
-    def _table(self) -> tuple[FloatArray, FloatArray]:
-        """Sorted keys of the splits seen, and their log probabilities."""
-        times: Counter[int] = Counter()
+    def _times(self) -> dict[int, float]:
+        """The total weight of the trees that have a cluster, single leaves apart."""
+        times: defaultdict[int, float] = defaultdict(float)
         for (parent, _), count in self._splits.items():
             times[parent] += count
-        number = self._numbers
+        return dict(times)
+
+    @cached_property
+    def _table(self) -> tuple[FloatArray, FloatArray]:
+        """Sorted keys of the splits seen, and their log probabilities."""
+        number, times = self._numbers, self._times
         rows = sorted(
             (
                 float(number[parent] * len(number) + min(number[left], number[parent ^ left])),

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
+from hctrellis.potentials.heights import similarity_heights
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
+    from hctrellis.tree import FloatArray, Tree
 
 
 class CorrelationClustering(Potential):
@@ -44,6 +45,8 @@ class CorrelationClustering(Potential):
     >>> model.energy(Tree.from_nested(((0, 1), 2))), model.energy(Tree.from_nested(((1, 2), 0)))
     (2.0, 5.0)
     """
+
+    height_name = "dissimilarity of the parts"
 
     def __init__(
         self,
@@ -79,6 +82,10 @@ class CorrelationClustering(Potential):
         from hctrellis.kernels.splits import CORRELATION
 
         return CORRELATION
+
+    def heights(self, tree: Tree) -> FloatArray:
+        """The largest affinity less the mean one across each merge; never falling upwards."""
+        return similarity_heights(self.affinity, self._members(tree), tree)
 
     def separable(self, clusters: Clusters) -> Separable:
         """Each cluster below the root pays for the negative pairs inside it."""

@@ -11,9 +11,11 @@ import numpy.typing as npt
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
+from hctrellis.potentials.heights import similarity_heights
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
+    from hctrellis.tree import FloatArray, Tree
 
 
 class Dasgupta(Potential):
@@ -44,6 +46,8 @@ class Dasgupta(Potential):
     8.0
     """
 
+    height_name = "dissimilarity of the parts"
+
     def __init__(
         self,
         similarity: npt.ArrayLike,
@@ -62,6 +66,10 @@ class Dasgupta(Potential):
         from hctrellis.kernels.splits import DASGUPTA
 
         return DASGUPTA
+
+    def heights(self, tree: Tree) -> FloatArray:
+        """The largest similarity less the mean one across each merge; never falling upwards."""
+        return similarity_heights(self.similarity, self._members(tree), tree)
 
     def separable(self, clusters: Clusters) -> Separable:
         """A pair inside L that had paid |L| saves |R| when L itself is a cluster.

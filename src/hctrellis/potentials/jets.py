@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.clusters import ClusterList
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_finite, as_labels, as_positive
+from hctrellis.tree import raised
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
+    from hctrellis.tree import FloatArray, Tree
 
 SPACE_LIKE_TOLERANCE = 1e-5  # -m^2 / E^2 of a massless particle stored in single precision
 
 
 class _Jet(Potential):
     """Leaves with four-momenta, an exponential decay rate in units of t / t_parent."""
+
+    height_name = "invariant mass"
 
     def __init__(self, momenta: npt.ArrayLike, lam: float, labels: Iterable[object] | None) -> None:
         self.momenta = _as_momenta(momenta)
@@ -35,6 +39,12 @@ class _Jet(Potential):
     def sums(self) -> Sums:
         """The squared mass t = E^2 - |p|^2."""
         return Sums(pairs=[self._products])
+
+    def heights(self, tree: Tree) -> FloatArray:
+        """The invariant mass of each cluster, which is no less than that of its parts."""
+        _, _, parents = self._members(tree)
+        t = ClusterList(parents).pair_sums(self._products)
+        return raised(tree, np.sqrt(np.maximum(t, 0.0)))
 
 
 class Ginkgo(_Jet):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -15,7 +16,7 @@ from hctrellis.potentials.checks import as_finite, as_labels, as_positive, as_sy
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
+    from hctrellis.tree import FloatArray, Tree
 
 Method = Literal["single", "complete", "average", "centroid", "ward"]
 
@@ -59,6 +60,8 @@ class Linkage(Potential):
     5.5
     """
 
+    height_name = "distance at the merge"
+
     def __init__(
         self,
         data: npt.ArrayLike,
@@ -90,6 +93,16 @@ class Linkage(Potential):
 
         code: SplitCode = getattr(splits, self.method.upper())
         return code
+
+    def heights(self, tree: Tree) -> FloatArray:
+        """The heights h at which SciPy would merge the clusters of a tree; beta has no part in it.
+
+        Other trees than SciPy's may have clusters that merge lower than their own parts did.
+        """
+        model = copy(self)
+        model.beta = 1.0
+        heights: FloatArray = np.abs(model._log_weights(*self._members(tree), root=False))
+        return heights
 
     def _describe(self) -> str:
         return f", {self.method}, beta={self.beta:g}"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hctrellis.plotting.heights import with_heights
 from hctrellis.posterior import Posterior
 from hctrellis.sample import Seed
 from hctrellis.tree import Cluster, Tree, cluster_mask
@@ -97,11 +96,11 @@ def collect(
     masks = dict.fromkeys([*(found.mask for found in (*likely, *listed)), *inner, *asked])
     return Findings(
         post=post,
-        trees=[with_heights(tree, post.potential) for tree in ranked],
+        trees=[*ranked],
         tree_probabilities=ranked.probabilities,
         clusters=listed,
         rivals={mask: _rivals(mask, likely) for mask in masks},
-        samples=[with_heights(tree, post.potential) for tree in post.sample(n_samples, rng)],
+        samples=[*post.sample(n_samples, rng)],
         pairs=_pairs(post),
         watched=[Found(mask, post.cluster_probability(mask)) for mask in asked],
     )

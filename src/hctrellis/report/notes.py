@@ -56,9 +56,23 @@ def _of_clades(potential: CladeDistribution) -> str:
     return (
         "The trees that were read are taken as draws from some distribution, which is estimated "
         "split by split (the conditional clade distribution): where a cluster comes apart depends "
-        "on the cluster alone. The probabilities are as good as the "
-        f"{potential.n_observed:,} trees are: whether they were enough, and drawn well, cannot be "
-        "seen from them here. There is no beta."
+        f"on the cluster alone. {_precision(potential)} There is no beta."
+    )
+
+
+def _precision(potential: CladeDistribution) -> str:
+    """How well the probabilities are known."""
+    n = potential.n_draws
+    if n is None:
+        return (
+            "The probabilities are as good as the weights of the trees, which do not tell how many "
+            "trees were drawn."
+        )
+    low, _ = potential.interval(range(potential.n_leaves)) or (0.0, 1.0)
+    return (
+        f"If the {n:,} trees are independent draws, the probability of a cluster is known to "
+        f"± {0.98 / math.sqrt(n):.2g} or better (95 %), and a cluster that all trees have has "
+        f"a probability of {low:.3g} or more; draws of a Markov chain count for fewer."
     )
 
 

@@ -121,7 +121,7 @@ def render(findings: Findings, page: Page) -> str:
         title=escape(page.title),
         asked=' class="asked"' if page.question else "",
         question=_question(page),
-        caution=_paragraph(words.not_converged(findings.post), "caution"),
+        caution=_cautions(findings),
         summary="\n".join(f"<p>{escape(text)}</p>" for text in words.summary(findings)),
         choices=_choices(findings),
         overlay=escape(f"overlay {words.counted(len(findings.samples), 'sampled tree')}"),
@@ -175,6 +175,11 @@ def _paragraph(text: str, kind: str) -> str:
     return f'<p class="{kind}">{escape(text)}</p>' if text else ""
 
 
+def _cautions(findings: Findings) -> str:
+    post = findings.post
+    return "".join(_paragraph(say(post), "caution") for say in (words.not_converged, words.too_few))
+
+
 def _question(page: Page) -> str:
     if not page.question:
         return ""
@@ -207,7 +212,7 @@ def _palette(groups: Sequence[str]) -> list[str]:
 def _scale(findings: Findings) -> str:
     if findings.tree.heights is None:
         return "A join stands the further left the more items are below it."
-    return "A join stands at the distance at which it merges its two parts."
+    return f"A join stands at its height: the {findings.post.potential.height_name}."
 
 
 def _drawn(findings: Findings) -> str:
@@ -376,7 +381,7 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
         "strong": sorted(strong),
         "grades": words.GRADES,
         "rival": RIVAL,
-        "axis": "" if findings.tree.heights is None else "distance at the merge",
+        "axis": "" if findings.tree.heights is None else findings.post.potential.height_name,
         "clusters": [
             {
                 "m": _leaves(mask),

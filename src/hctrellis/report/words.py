@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hctrellis.plotting import show_probability
 from hctrellis.posterior import Posterior
 from hctrellis.report.findings import Findings, Found, below_root
 
+if TYPE_CHECKING:
+    from hctrellis.potentials.clades import CladeDistribution
+
 GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "open"))
 """What a probability is called: the first whose bound it reaches."""
 
 SHOWN_NAMES = 6
+FEW = 5  # a cluster that was seen in fewer trees may be there by chance
 LARGEST_WRITTEN = 10**18
 
 PAPER = (
@@ -144,7 +149,8 @@ def weighed(post: Posterior) -> str:
 
     if isinstance(post.potential, CladeDistribution):
         return (
-            f"Trees read: {post.potential.n_observed:,}, over {post.n_leaves} items. "
+            f"Trees read: {post.potential.n_observed:,}, over {post.n_leaves} items"
+            f"{_counting(post.potential)}. "
             "Each split of a cluster is as probable as it is frequent among the trees that have "
             f"the cluster; this gives a probability to {counted(post.n_trees, 'tree')}."
         )
@@ -159,6 +165,38 @@ def weighed(post: Posterior) -> str:
         f"{post.n_leaves} items are too many to weigh every tree. {counted(post.n_trees, 'tree')} "
         f"were weighed, all that can be made of {post.trellis.n_clusters:,} promising clusters. So "
         "log Z is a lower bound, and every probability below is given these trees."
+    )
+
+
+def _counting(model: CladeDistribution) -> str:
+    return "" if model.n_draws == model.n_observed else ", which count by their weights"
+
+
+def interval(post: Posterior, mask: int) -> tuple[float, float] | None:
+    """Where the probability of a cluster lies, if it is a frequency among trees that were drawn."""
+    from hctrellis.potentials.clades import CladeDistribution
+
+    model = post.potential
+    return model.interval(mask) if isinstance(model, CladeDistribution) else None
+
+
+def too_few(post: Posterior) -> str:
+    """A warning, if the trees that were read do not tell which tree is the best; else nothing."""
+    from hctrellis.potentials.clades import CladeDistribution
+
+    model = post.potential
+    if not isinstance(model, CladeDistribution) or model.n_draws is None:
+        return ""
+    inner = below_root(post.map_tree)
+    rare = sum(model.seen(mask) < FEW for mask in inner)
+    if rare == 0:
+        return ""
+    few = f"{rare} {'is' if rare == 1 else 'are'} in fewer than {FEW}"
+    return (
+        "The sample is too small to say which tree is the most probable: of the "
+        f"{counted(len(inner), 'cluster')} of the one shown, {few} of the "
+        f"{counted(model.n_draws, 'tree')} that were read. Give more trees, or take the frequent "
+        "clusters alone."
     )
 
 

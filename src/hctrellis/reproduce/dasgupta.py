@@ -183,7 +183,7 @@ def _edge(ax: Axes, pair: tuple[int, int], color: str, weight: str) -> None:
 @styled
 def _tree(tree: Tree, title: str) -> Figure:
     figure, ax = new_figure(4.6, 2.9)
-    plot_dendrogram(tree, ax=ax)
+    plot_dendrogram(tree.with_heights(None), ax=ax)  # what counts is what is joined
     ax.grid(visible=False)
     ax.set_title(title, loc="left")
     return figure

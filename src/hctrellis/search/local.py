@@ -37,6 +37,7 @@ class SearchResult:
 
     Attributes
     ----------
+    potential : Potential
     tree : Tree
         The best tree.
     log_weight : float
@@ -51,6 +52,7 @@ class SearchResult:
         When the best tree was improved: seconds since the start, its log weight then.
     """
 
+    potential: Potential
     tree: Tree
     log_weight: float
     children: IntArray
@@ -61,7 +63,8 @@ class SearchResult:
     def trees(self, k: int | None = None) -> list[Tree]:
         """The best k different trees (all that were kept if None), the best first."""
         rows = self.children if k is None else self.children[: as_count(k, "k")]
-        return [Tree(children, self.tree.labels) for children in rows]
+        trees = (Tree(children, self.tree.labels) for children in rows)
+        return [self.potential.with_heights(tree) for tree in trees]
 
     def __repr__(self) -> str:
         return (
@@ -283,8 +286,9 @@ def _result(potential: Potential, chains: list[_Chain], watch: _Watch) -> Search
     possible = best[values[best] > FORBIDDEN]
     if len(possible) == 0:
         possible = best[:1]
-    tree = Tree(children[possible[0]], potential.labels)
+    tree = potential.with_heights(Tree(children[possible[0]], potential.labels))
     return SearchResult(
+        potential=potential,
         tree=tree,
         log_weight=potential.log_weight(tree),
         children=children[possible],

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NOTHING = 1e-250  # compiled exponentials end at 2^-960: a probability below is none
 PRIMES_AT_ONCE = 8
+ROUNDING = 1e-9  # of the sum of the probabilities of all trees that have a cluster
+ENTRIES_AT_ONCE = 1 << 20  # of a matrix of clusters and leaves
 
 Weighed = Callable[[], Iterable[tuple[Splits, "FloatArray"]]]
 """Lists all splits, chunk by chunk, with their log weights."""
@@ -113,7 +115,8 @@ class Solution(ABC):
                 found.append(cluster)
                 open_clusters += self.best_split(cluster)
         masks = self.vertices.masks(np.array(found, np.int64))
-        return Tree.from_clusters(masks, labels=self.potential.labels)
+        tree = Tree.from_clusters(masks, labels=self.potential.labels)
+        return self.potential.with_heights(tree)
 
     def best_split(self, parent: int) -> tuple[int, int]:
         """The two children of the best split of a cluster, that with the lowest leaf first.
@@ -153,7 +156,9 @@ class Solution(ABC):
         probabilities[probabilities < NOTHING] = 0.0
         probabilities[self.root] = 1.0
         probabilities[self.vertices.leaves] = 1.0
-        return np.minimum(probabilities, 1.0, out=probabilities)
+        np.minimum(probabilities, 1.0, out=probabilities)
+        probabilities[certain(self.vertices, probabilities)] = 1.0
+        return probabilities
 
     def split_probabilities(self, splits: Splits) -> FloatArray:
         """The probabilities of splits given their parents."""
@@ -186,6 +191,25 @@ class Solution(ABC):
             values = of.log_weights(splits)
             passes.moments(*splits, self.split_probabilities(splits), values, mean, variance)
         return float(mean[-1]) + of.constant, float(variance[-1])
+
+
+def certain(vertices: Vertices, probabilities: FloatArray) -> IntArray:
+    """The clusters that every tree has: no cluster of positive probability crosses them.
+
+    Sums of probabilities are rounded; this tells 1 from what is a little less.
+    """
+    doubtful = (probabilities < 1) & (probabilities > 1 - ROUNDING)
+    near, possible = np.flatnonzero(doubtful), np.flatnonzero(probabilities)
+    inside = vertices.rows(near).astype(np.float32)
+    step = max(1, ENTRIES_AT_ONCE // vertices.n_leaves)
+    for start in range(0, len(possible), step):
+        if len(near) == 0:
+            break
+        rows = vertices.rows(possible[start : start + step]).astype(np.float32)
+        shared = rows @ inside.T
+        crossing = (shared > 0) & (shared < inside.sum(axis=1)) & (rows.sum(axis=1) > shared.T).T
+        near, inside = near[~crossing.any(axis=0)], inside[~crossing.any(axis=0)]
+    return near
 
 
 def _one_split(parent: int, left: int, right: int) -> Splits:

@@ -38,6 +38,7 @@ from hctrellis.trellis.vertices import (
     packed,
     tree_rows,
 )
+from hctrellis.weighted import WeightedTrees
 
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
@@ -82,7 +83,12 @@ class SparseTrellis:
     keep: Keep = "observed"
 
     @classmethod
-    def from_trees(cls, trees: Iterable[Tree], splits: Keep = "observed") -> SparseTrellis:
+    def from_trees(
+        cls,
+        trees: Iterable[Tree],
+        splits: Keep = "observed",
+        weights: npt.ArrayLike | None = None,
+    ) -> SparseTrellis:
         """The clusters and splits that occur in trees.
 
         Parameters
@@ -92,8 +98,11 @@ class SparseTrellis:
         splits : {"observed", "all"}
             Keep the splits seen in the trees, or every split whose three clusters are there (in
             phylogenetics: CCD1 and CCD0 graphs).
+        weights : array_like of float, optional
+            How much each tree counts; those that the trees have (`WeightedTrees`) by default. A
+            trellis has no weights: trees of weight 0 are left out, all others are alike.
         """
-        return cls.from_children(_children(trees), splits)
+        return cls.from_children(_children(WeightedTrees(trees, weights).counted()), splits)
 
     @classmethod
     def from_children(cls, children: npt.ArrayLike, splits: Keep = "observed") -> SparseTrellis:
@@ -305,9 +314,8 @@ def as_order(order: Sequence[int] | IntArray, n_leaves: int) -> IntArray:
     return given.astype(np.int64)
 
 
-def _children(trees: Iterable[Tree]) -> IntArray:
+def _children(given: Sequence[Tree]) -> IntArray:
     """The children of trees over the same labels, shape (trees, n - 1, 2)."""
-    given = list(trees)
     if not given:
         raise ValueError("a sparse trellis is made from at least one tree; got none")
     for tree in given:
