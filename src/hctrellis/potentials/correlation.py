@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
+from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
 
@@ -76,9 +77,8 @@ class CorrelationClustering(Potential):
         return Sums(pairs=[self._positive, self._negative])
 
     def code(self) -> SplitCode:
-        from hctrellis.kernels.splits import CORRELATION
-
-        return CORRELATION
+        code: SplitCode = load_kernel("splits").CORRELATION
+        return code
 
     def separable(self, clusters: Clusters) -> Separable:
         """Each cluster below the root pays for the negative pairs inside it."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
+from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
 
@@ -59,9 +60,8 @@ class Dasgupta(Potential):
         return Sums(pairs=[self.similarity])
 
     def code(self) -> SplitCode:
-        from hctrellis.kernels.splits import DASGUPTA
-
-        return DASGUPTA
+        code: SplitCode = load_kernel("splits").DASGUPTA
+        return code
 
     def separable(self, clusters: Clusters) -> Separable:
         """A pair inside L that had paid |L| saves |R| when L itself is a cluster.
