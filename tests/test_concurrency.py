@@ -1,5 +1,6 @@
 """Several threads, forks, event loops, notebooks, no compiler, no cache: the same answers."""
 
+import ast
 import asyncio
 import json
 import multiprocessing
@@ -78,19 +79,91 @@ def test_threads_share_a_posterior():
     assert trees == [wanted.sample(5, rng=k).clusters.tolist() for k in range(8)]
 
 
-FRESH_THREADS = """
+FRESH_BATCH = """
 import json
-from concurrent.futures import ThreadPoolExecutor
+import numpy as np
 import hctrellis as hct
-with ThreadPoolExecutor(4) as pool:  # nothing is loaded yet: all threads want the same kernels
-    posts = list(pool.map(lambda k: hct.infer(hct.BetaSplitting(6, beta=k % 2)), range(8)))
-print(json.dumps(["answers", [post.log_partition for post in posts]]))
+
+momenta = np.random.default_rng(1).normal(size=(12, 40, 4))
+momenta[..., 0] = np.sqrt(1.0 + (momenta[..., 1:] ** 2).sum(axis=-1))
+sizes = [8, 8, 14, 14, 40, 40] * 2  # each chunk wants other kernels; 40 particles are too many
+jets = [jet[:n] for jet, n in zip(momenta, sizes)]
+many = hct.infer_many(jets, "ginkgo", lam=1.5, t_cut=1.0, chunk_size=2, workers=4)
+errors = many.to_arrow()["error"].to_pylist()
+print(json.dumps(["failed", [row for row, error in enumerate(errors) if error]]))
+"""
+
+FRESH_CALLS = """
+import json, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import hctrellis as hct
+
+table = np.random.default_rng(0).normal(size=(8, 3))
+CALLS = {
+    "infer": lambda: hct.infer(hct.Linkage(table, "average", 2.0)).log_partition,
+    "prior": lambda: hct.infer(hct.BetaSplitting(6)).cluster_probability([0, 1]),
+    "sample": lambda: len(hct.infer(hct.Dasgupta(np.corrcoef(table) + 1)).sample(3, rng=1)),
+    "greedy": lambda: hct.greedy(hct.Linkage(table, "single", 2.0)).to_newick(),
+    "beam search": lambda: hct.beam_search(hct.Linkage(table, "single", 2.0), 3)[0].to_newick(),
+    "local search": lambda: hct.local_search(hct.Linkage(table, "single"), rng=1).log_weight,
+    "simulate": lambda: len(hct.simulate.ginkgo(3, leaves=5, rng=1)),
+    "from trees": lambda: hct.build.from_linkages(table).n_clusters,
+}
+together = threading.Barrier(len(CALLS))
+sys.setswitchinterval(1e-5)  # seconds
+
+
+def call(name):
+    together.wait()  # nothing is loaded yet: all threads want different parts of Numba and SciPy
+    return CALLS[name]()
+
+
+with ThreadPoolExecutor(len(CALLS)) as pool:
+    threaded = list(pool.map(call, CALLS))
+print(json.dumps(["same", threaded == [CALLS[name]() for name in CALLS]]))
 """
 
 
 def test_first_use_in_threads():
-    wanted = [hct.infer(hct.BetaSplitting(6, beta=k % 2)).log_partition for k in range(8)]
-    assert told(run(FRESH_THREADS))["answers"] == wanted
+    """Different functions, kernels and sizes, each in a thread, before anything is loaded."""
+    assert told(run(FRESH_BATCH))["failed"] == [4, 5, 10, 11]
+    for _ in range(2):
+        assert told(run(FRESH_CALLS))["same"]
+
+
+LATE = ("numba", "scipy", "awkward")
+
+
+def late_imports(path):
+    """The imports inside functions of what may be imported by one thread at a time only."""
+    tree = ast.parse(path.read_text())
+    held = {
+        line
+        for block in ast.walk(tree)
+        if isinstance(block, ast.With) and ast.unparse(block.items[0]) == "ONE_AT_A_TIME"
+        for line in range(block.lineno, block.end_lineno + 1)
+    }
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name != "_load_numba":
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import | ast.ImportFrom) and node.lineno not in held:
+                    names = [getattr(node, "module", None) or node.names[0].name]
+                    yield from (f"{path.name}:{node.lineno} {name}" for name in names)
+
+
+def test_one_door():
+    """Compiled code, Numba and SciPy are loaded through `hctrellis.imports` alone."""
+    package = SOURCE / "hctrellis"
+    thin = {package / "plotting", package / "reproduce", package / "kernels"}
+    found = [
+        place
+        for path in package.rglob("*.py")
+        if not thin & set(path.parents)
+        for place in late_imports(path)
+        if place.split()[1].startswith((*LATE, "hctrellis.kernels"))
+    ]
+    assert found == []
 
 
 # ---- processes --------------------------------------------------------------------------------

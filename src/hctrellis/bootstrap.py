@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.memory import check_fits
 from hctrellis.potentials.checks import as_count, as_finite, as_labels
 from hctrellis.progress import Progress, followed
@@ -307,7 +308,8 @@ def _correlation_distances(table: FloatArray, drawn: FloatArray) -> FloatArray:
 
 
 def _any_distances(table: FloatArray, drawn: FloatArray, metric: str) -> FloatArray:
-    from scipy.spatial.distance import pdist
+    with ONE_AT_A_TIME:
+        from scipy.spatial.distance import pdist
 
     columns = np.arange(table.shape[1])
     with np.errstate(all="ignore"):
@@ -318,7 +320,8 @@ def _any_distances(table: FloatArray, drawn: FloatArray, metric: str) -> FloatAr
 
 def _cluster(distances: FloatArray, method: str) -> IntArray:
     """The children of the trees of those resamples whose distances are all defined."""
-    from scipy.cluster.hierarchy import linkage
+    with ONE_AT_A_TIME:
+        from scipy.cluster.hierarchy import linkage
 
     defined = distances[np.isfinite(distances).all(axis=1)]
     if distances.shape[1] == 0:  # one leaf
@@ -422,7 +425,8 @@ def _fit(
     if used.sum() < LEAST_SCALES:
         sure = float(frequencies.mean() >= 0.5)
         return sure, sure, 0.0, 0.0
-    from scipy.special import ndtr, ndtri
+    with ONE_AT_A_TIME:
+        from scipy.special import ndtr, ndtri
 
     f, root = frequencies[used], np.sqrt(scales[used])
     z = -ndtri(f)

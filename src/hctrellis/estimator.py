@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from hctrellis.beta import BetaChoice, Make, choose_beta
 from hctrellis.clusters import split_members
+from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.partition import Partition, best_partition, cut_tree, probable_partition
 from hctrellis.posterior import Posterior, infer
 from hctrellis.potentials.base import Potential
@@ -259,8 +260,9 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:
-    from scipy.cluster.hierarchy import linkage
-    from scipy.spatial.distance import squareform
+    with ONE_AT_A_TIME:
+        from scipy.cluster.hierarchy import linkage
+        from scipy.spatial.distance import squareform
 
     merges = linkage(squareform(distances, checks=False), method)
     return Tree(merges[:, :2].astype(np.int64), labels)

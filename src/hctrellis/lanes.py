@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Lattice
+from hctrellis.imports import load_kernel
 from hctrellis.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
@@ -119,8 +120,7 @@ def solve_jets(
     columns = Columns.blank(m, n)
     left = list(range(m))
     if m > 0 and n <= MOST_LEAVES:
-        from hctrellis.kernels.products import minkowski_products
-
+        minkowski_products = load_kernel("products").minkowski_products
         one = _with_parameters(model, tuple(parameters.items()))
         lanes = _lanes(m)
         params = [
@@ -243,8 +243,7 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
 
 def _lanes(m: int) -> IntArray:
     """The numbers of m data sets, and of the last one until vectors are full."""
-    from hctrellis.kernels.simd import LANES
-
+    LANES = load_kernel("simd").LANES
     return np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)
 
 
@@ -272,9 +271,8 @@ def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
 
 def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
     """Solve a stack; returns the rows for which something is no number, to be solved apart."""
-    from hctrellis.kernels.bind import bind
-    from hctrellis.kernels.simd import LANES
-
+    bind = load_kernel("bind").bind
+    LANES = load_kernel("simd").LANES
     m, n = len(stack.rows), columns.children.shape[1] + 1
     kernel = bind(("weights", "batch"), stack.codes)
     features = sum(code.n_features for code in stack.codes)

@@ -18,7 +18,7 @@ K. Cranmer, S. Macaluso, D. Pappadopulo, Toy generative model for jets, 2019.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.files import replaced
+from hctrellis.imports import ONE_AT_A_TIME, load_kernel
 from hctrellis.memory import check_fits
 from hctrellis.potentials.checks import (
     LARGEST,
@@ -224,7 +225,8 @@ class Jets(Sequence[Jet]):
         The records are called Momentum4D, so that `vector.register_awkward()` gives them masses,
         angles and boosts.
         """
-        import awkward as ak
+        with ONE_AT_A_TIME:
+            import awkward as ak
 
         columns = [ak.contents.NumpyArray(np.ascontiguousarray(c)) for c in self.momenta.T]
         records = ak.contents.RecordArray(
@@ -395,8 +397,7 @@ def _simulate(
     pool: ThreadPoolExecutor,
 ) -> Jets:
     """Jets from the kernel, in batches that do not change the stream of random numbers."""
-    from hctrellis.kernels.shower import showers
-
+    showers: Callable[..., Any] = load_kernel("shower").showers
     low, high = window or (1, MOST_LEAVES)
     batches: list[list[npt.NDArray[Any]]] = []
     made = fewer = more = 0

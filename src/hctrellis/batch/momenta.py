@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.batch.tables import arrow
+from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.treeformats import printable
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ def from_arrow(columns: Any, place: Place, what: str) -> Particles:
 
 def from_awkward(array: Any, what: str = "the array") -> Particles:
     """The particles of an Awkward array: records, or a `vector` array of momenta."""
-    import awkward as ak
+    with ONE_AT_A_TIME:
+        import awkward as ak
 
     place, holder = _find_in_awkward(array, what)
     parts = [holder[name] if name in holder.fields else getattr(holder, name) for name in place]

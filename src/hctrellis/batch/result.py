@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hctrellis.batch.tables import arrow, parquet
 from hctrellis.files import replaced
+from hctrellis.imports import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,7 +97,8 @@ class BatchResult:
 
         Numbers of trees beyond 64 bits, which Awkward does not know, become floating-point numbers.
         """
-        import awkward as ak
+        with ONE_AT_A_TIME:
+            import awkward as ak
 
         table = self.to_arrow()
         pa = arrow()

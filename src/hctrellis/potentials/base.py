@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hctrellis.clusters import BoolArray, ClusterList, Clusters, split_members
+from hctrellis.imports import load_kernel
 from hctrellis.potentials.checks import default_labels
 from hctrellis.tree import Tree
 
@@ -320,8 +321,7 @@ def extreme_distances(part: Potential, left: BoolArray, right: BoolArray) -> Flo
 
 def extremes(code: SplitCode) -> tuple[np.ufunc, float]:
     """The ufunc that finds the least or greatest distance, and its value for no distances."""
-    from hctrellis.kernels import simd
-
+    simd = load_kernel("simd")
     return (np.minimum, np.inf) if code.cross is simd.minimum else (np.maximum, -np.inf)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
+from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Described, Potential, Separable
 from hctrellis.potentials.checks import as_labels
 
@@ -31,9 +32,8 @@ class _ClusterPotential(Potential):
         return Described([self.weights(clusters), np.zeros(len(clusters))])
 
     def code(self) -> SplitCode:
-        from hctrellis.kernels.splits import SIZES
-
-        return SIZES
+        code: SplitCode = load_kernel("splits").SIZES
+        return code
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import ClusterList
+from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_finite, as_labels, as_positive
 from hctrellis.tree import raised
@@ -95,9 +96,9 @@ class Ginkgo(_Jet):
         self.lam_root = self.lam if lam_root is None else as_positive(lam_root, "lam_root")
 
     def code(self) -> SplitCode:
-        from hctrellis.kernels.splits import GINKGO, GINKGO_NON_STOP
-
-        return GINKGO_NON_STOP if self.non_stop else GINKGO
+        splits = load_kernel("splits")
+        code: SplitCode = splits.GINKGO_NON_STOP if self.non_stop else splits.GINKGO
+        return code
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         lam = self.lam_root if root else self.lam
@@ -135,9 +136,8 @@ class JetMass(_Jet):
         super().__init__(momenta, lam, labels)
 
     def code(self) -> SplitCode:
-        from hctrellis.kernels.splits import JET_MASS
-
-        return JET_MASS
+        code: SplitCode = load_kernel("splits").JET_MASS
+        return code
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return (self.lam, 2 * _log_norm(self.lam))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.imports import ONE_AT_A_TIME, load_kernel
 from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_finite, as_labels, as_positive, as_symmetric
@@ -89,8 +90,7 @@ class Linkage(Potential):
         return Sums(pairs=[self.distances if self.method == "average" else self.distances**2])
 
     def code(self) -> SplitCode:
-        from hctrellis.kernels import splits
-
+        splits = load_kernel("splits")
         code: SplitCode = getattr(splits, self.method.upper())
         return code
 
@@ -110,7 +110,8 @@ class Linkage(Potential):
 
 def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
     """The square matrix of distances."""
-    from scipy.spatial.distance import pdist, squareform
+    with ONE_AT_A_TIME:
+        from scipy.spatial.distance import pdist, squareform
 
     values = as_finite(data, "distances" if metric == "precomputed" else "data")
     if metric == "precomputed" and values.ndim != 1:

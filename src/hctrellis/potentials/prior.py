@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
+from hctrellis.imports import ONE_AT_A_TIME, load_kernel
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_count, as_labels
 
@@ -62,7 +63,8 @@ class BetaSplitting(Potential):
         That of a child of i leaves is log Gamma(beta + i + 1) less a constant and a multiple of i,
         which change nothing but the digits that would be lost.
         """
-        from scipy.special import gammaln, logsumexp
+        with ONE_AT_A_TIME:
+            from scipy.special import gammaln, logsumexp
 
         sizes = np.arange(n + 1)
         child = np.cumsum(np.log1p(np.maximum(sizes - 2, 0) / (self.shape + 2)))
@@ -77,9 +79,8 @@ class BetaSplitting(Potential):
         return Sums(by_size=[self._child, self._parent])
 
     def code(self) -> SplitCode:
-        from hctrellis.kernels.splits import SIZES
-
-        return SIZES
+        code: SplitCode = load_kernel("splits").SIZES
+        return code
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.orders import Order, order_leaves, place
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count, as_finite
@@ -116,8 +117,9 @@ def from_bootstrap(
 
 
 def _linkages(rows: npt.NDArray[np.float64], methods: Sequence[str], metric: str) -> list[Tree]:
-    from scipy.cluster.hierarchy import linkage
-    from scipy.spatial.distance import pdist
+    with ONE_AT_A_TIME:
+        from scipy.cluster.hierarchy import linkage
+        from scipy.spatial.distance import pdist
 
     if rows.ndim != 2 or rows.shape[0] < 2 or rows.shape[1] < 1:
         raise ValueError(f"table must have two rows or more, one a leaf; got shape {rows.shape}")

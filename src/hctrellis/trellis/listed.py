@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 
 from hctrellis.clusters import BoolArray, Vertices
+from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Rows, extreme_distances
 
 if TYPE_CHECKING:
@@ -141,8 +142,7 @@ def lattice_chunks(n_leaves: int) -> Iterator[IntArray]:
 
 def lattice_splits(parents: IntArray) -> Splits:
     """All splits of clusters of equal size, given as masks."""
-    from hctrellis.kernels import passes
-
+    passes = load_kernel("passes")
     each = (1 << (int(parents[0]).bit_count() - 1)) - 1
     lefts, rights = np.empty((2, len(parents) * each), np.int64)
     passes.list_splits(parents, lefts, rights)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Lattice, Vertices, n_trees
+from hctrellis.imports import load_kernel
 from hctrellis.logs import LOG2E, TIE
 from hctrellis.potentials.base import Potential
 from hctrellis.steps import check_stop, in_steps
@@ -137,8 +138,7 @@ class Solution(ABC):
         amounts[P] q(P -> S, R) summed over all R, where q is the probability of a split given its
         parent P. Without amounts: the probability of each cluster, amounts being the result.
         """
-        from hctrellis.kernels import passes
-
+        passes = load_kernel("passes")
         target = np.zeros(self.best.size)
         target[self.root] = 1.0
         for chunk in reversed([*self.chunks()]):
@@ -162,8 +162,7 @@ class Solution(ABC):
 
     def split_probabilities(self, splits: Splits) -> FloatArray:
         """The probabilities of splits given their parents."""
-        from hctrellis.kernels import passes
-
+        passes = load_kernel("passes")
         weights = self.log_weights(splits)
         probabilities = np.empty(len(weights))
         passes.split_probabilities(*splits, weights, self.scale, self.rest, probabilities)
@@ -181,8 +180,7 @@ class Solution(ABC):
 
     def log_weight_moments(self, other: Solution | None = None) -> tuple[float, float]:
         """Mean and variance of the log weight of a tree (under another potential, if given)."""
-        from hctrellis.kernels import passes
-
+        passes = load_kernel("passes")
         of = other or self
         mean, variance = np.zeros(self.best.size), np.zeros(self.best.size)
         for chunk in self.chunks():
@@ -334,8 +332,7 @@ def count_trees(weighed: Weighed, vertices: Vertices, log2_bound: float) -> int:
 
     It is counted modulo as many primes as it takes to know it (Chinese remainder theorem).
     """
-    from hctrellis.kernels import passes
-
+    passes = load_kernel("passes")
     primes = _primes(2 + int(log2_bound / 30))
     count, modulus = 0, 1
     for start in range(0, len(primes), PRIMES_AT_ONCE):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.clusters import Lattice
+from hctrellis.imports import load_kernel
 from hctrellis.logs import LOG2E, NEVER
 from hctrellis.potentials.base import Potential, Separable, extremes
 
@@ -65,8 +66,7 @@ class Terms:
 
     def kernel(self, *chain: str) -> Any:
         """A chain of kernels with the split functions of this potential in it."""
-        from hctrellis.kernels.bind import bind
-
+        bind = load_kernel("bind").bind
         return bind(chain, self.codes)
 
     @property
@@ -83,8 +83,7 @@ def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) 
 
     choose_low_bits(n_leaves, linear) says how many leaves are low.
     """
-    from hctrellis.kernels.splits import GAINS
-
+    GAINS = load_kernel("splits").GAINS
     lattice = Lattice(potential.n_leaves)
     node = _Node()
     constant = 0.0
