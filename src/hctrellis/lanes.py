@@ -121,7 +121,7 @@ def solve_jets(
     if m > 0 and n <= MOST_LEAVES:
         from hctrellis.kernels.products import minkowski_products
 
-        one = _with_parameters(model, tuple(parameters.items()))
+        one = with_parameters(model, tuple(parameters.items()))
         lanes = _lanes(m)
         params = [
             np.repeat(np.array(one.params(root))[:, None], len(lanes), axis=1)
@@ -135,7 +135,7 @@ def solve_jets(
 
 
 @lru_cache(maxsize=16)
-def _with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
+def with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
     """A model of one particle at rest: it knows its parameters, and costs more than many a jet."""
     return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
 
