@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Lattice
+from hctrellis.logs import LARGEST_LOG_WEIGHT
 from hctrellis.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
@@ -303,8 +304,12 @@ def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]
 
 
 def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntArray) -> list[int]:
-    """Write answers into the columns if they are numbers; returns the rows of all others."""
-    sound = ~np.isnan(answers[:, 0])
+    """Write answers into the columns if they are sound; returns the rows of all others.
+
+    Those that are no numbers, or out of range, are to be explained when they are solved apart.
+    """
+    sizes = np.abs(answers[:, 0])
+    sound = (sizes <= LARGEST_LOG_WEIGHT) | (sizes == np.inf)  # not so for NaN
     kept = rows
     if not sound.all():
         kept, answers, children = rows[sound], answers[sound], children[sound]
