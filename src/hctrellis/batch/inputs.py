@@ -297,11 +297,8 @@ def as_source(
     if column is not None and not isinstance(column, str):
         raise TypeError(f"column must be the name of a column; got {column!r:.80}")
     if potential is None:
-        if column is not None:
-            raise TypeError(
-                "column was given without a potential class; potentials have no columns"
-            )
-        return _as_potentials(data, true_trees, parameters, lasting)
+        named = {} if column is None else {"column": column}
+        return _as_potentials(data, true_trees, {**named, **parameters}, lasting)
     model = _as_model(potential)
     parameters = _as_parameters(model, parameters)
     if isinstance(data, str | PathLike):
@@ -389,9 +386,7 @@ def _as_particles(data: Any, column: str | None) -> Particles:
     if hasattr(data, "layout") and hasattr(data, "fields"):
         return layout.from_awkward(data, column)
     if column is not None:
-        raise TypeError(
-            f"column {column!r:.80} was given, but {type(data).__name__} has no columns"
-        )
+        raise TypeError(f"column was given, but jets as {type(data).__name__} have no columns")
     if isinstance(data, Jets):
         return Particles(data.momenta, data.n_leaves, {})
     if isinstance(data, Iterable):

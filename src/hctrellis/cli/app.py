@@ -620,7 +620,7 @@ def batch(
         t_cut=t_cut,
         lam_root=lam_root,
         column=column,
-        on_shell={"always": True, "never": False}.get(on_shell, "auto"),
+        on_shell={"always": True, "never": False}.get(on_shell),
         entropy=entropy,
         true_trees=true_trees,
         seconds=seconds,
