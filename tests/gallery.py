@@ -306,9 +306,9 @@ def _ties():
 def _ranges():
     w, a = similarities(6, 1), affinities(6, 2)
     table = points(6, 3)
-    yield dasgupta("dasgupta, 1e12", 1e12 * w)
+    yield dasgupta("dasgupta, 1e10", 1e10 * w)
     yield dasgupta("dasgupta, 1e-12", 1e-12 * w, flat=True)
-    yield correlation("correlation, 1e12", 1e12 * a)
+    yield correlation("correlation, 1e10", 1e10 * a)
     yield correlation("correlation, 1e-12", 1e-12 * a, flat=True)
     yield correlation("correlation, mixed", a * 10.0 ** np.round(affinities(6, 5) * 6))
     for beta in (1e-3, 1e3):
@@ -317,7 +317,7 @@ def _ranges():
         for method in METHODS:
             rough = {"tolerance": 1e-9} if method in ("centroid", "ward") else {}
             yield linkage(f"{method}, beta {beta:g}", method, table, beta, **rough)
-    yield linkage("average, 1e12", "average", 1e12 * table)
+    yield linkage("average, 1e10", "average", 1e10 * table)
     yield linkage("single, 1e-12 at beta 1e12", "single", 1e-12 * table, 1e12)
     yield dasgupta("dasgupta, energies 1e6", 1e6 * w)
     yield linkage("ward, energies 1e6", "ward", 1e6 * table, tolerance=1e-9)

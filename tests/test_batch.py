@@ -37,7 +37,7 @@ JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
 DATA = Path(__file__).parents[2] / "shared" / "data"
 GINKGO = {"lam": 1.5, "t_cut": 0.5}
 NAMES = ("E", "px", "py", "pz")
-ALWAYS = ["n", "log_partition", "map_log_weight", "map_tree", "n_trees", "error"]
+ALWAYS = ["n", "log_partition", "map_log_weight", "map_tree", "n_trees", "repaired", "error"]
 
 
 def records(jets=JETS, names=NAMES):
@@ -75,6 +75,7 @@ def expected(potential):
         "map_log_weight": post.map_log_weight if possible else -math.inf,
         "map_tree": post.map_tree.to_newick() if possible else None,
         "n_trees": post.n_trees,
+        "repaired": len(getattr(potential, "repaired", ())),
         "error": None,
         "entropy": post.entropy if possible else None,
     }
@@ -158,7 +159,13 @@ def test_labels():
 def test_columns():
     assert batch().to_arrow().column_names == ALWAYS
     more = batch(entropy=True, seconds=True, true_trees=[None] * len(JETS)).to_arrow()
-    assert more.column_names == [*ALWAYS[:-1], "entropy", "true_log_weight", "seconds", "error"]
+    assert more.column_names == [
+        *ALWAYS[:-2],
+        "entropy",
+        "true_log_weight",
+        "seconds",
+        *ALWAYS[-2:],
+    ]
     assert all(second > 0 for second in more["seconds"].to_pylist())
     assert more["true_log_weight"].null_count == len(JETS)
     assert more.select(ALWAYS) == batch().to_arrow()
@@ -397,7 +404,7 @@ def test_file_read_in_pieces(tmp_path, monkeypatch, answers):
         ({name: [[[1.0]]] for name in NAMES}, "lists of lists of E; .* awkward.flatten"),
         (
             {name: [[dict.fromkeys(NAMES, 1.0)]] for name in ("one", "two")},
-            r"momenta in several columns \(one, two\)",
+            r"momenta in several columns \(one or two\); .* column=\'two\'",
         ),
     ],
 )
@@ -410,9 +417,69 @@ def test_wrong_columns(columns, message, tmp_path):
         assert "\n" not in str(raised.value)
 
 
+# ---- where the momenta are --------------------------------------------------------------------
+
+
+def in_other_coordinates(*others):
+    """A column of `vector` momenta as pt, eta, phi, mass, and other columns."""
+    return ak.Array({"first": as_vectors(), **{name: as_vectors()[::-1] for name in others}})
+
+
+def test_two_collections(answers, tmp_path):
+    """Which has the momenta is never guessed."""
+    both = in_other_coordinates("second")
+    with pytest.raises(ValueError, match=r"columns \(first or second\); .* column='second'"):
+        batch(both)
+    trees = answers["map_tree"].to_pylist()
+    for column, wanted in (("first", trees), ("second", trees[::-1])):
+        assert batch(both, column=column).to_arrow()["map_tree"].to_pylist() == wanted
+    four = four_columns().append_column("particles", table()["particles"])
+    path = tmp_path / "jets.parquet"
+    pq.write_table(four, path)
+    for data in (four, path):
+        with pytest.raises(ValueError, match=r"several columns \(E, px, py, pz or particles\)"):
+            batch(data)
+        for column in ("px", "particles"):
+            assert batch(data, column=column).to_arrow() == answers
+
+
+TRACK = ("PT", "Eta", "Phi", "Mass", "T", "X", "Y", "Z")
+
+
+def test_vertices_are_no_momenta(answers):
+    """x, y, z, t beside pt, eta, phi or px, py, pz are where a particle comes from."""
+    tracks = ak.Array([[dict.fromkeys(TRACK, 1.0)] * 3])
+    for data in (tracks, ak.Array({"Track": tracks})):
+        with pytest.raises(ValueError, match=r"no momenta: .*pt, eta and phi must be converted"):
+            batch(data)
+    with pytest.raises(ValueError, match="no momenta"):
+        batch(ak.Array([[dict.fromkeys(("px", "py", "pz", "x", "y", "z", "t"), 1.0)]]))
+    vertex = {name: 7.0 * records()["E"] for name in ("X", "Y", "Z", "T")}
+    same = {name: getattr(as_vectors(), name) for name in ("pt", "phi", "eta", "mass")}
+    tracks = ak.zip(
+        {**same, **vertex}, with_name="Momentum4D", behavior=vector.backends.awkward.behavior
+    )
+    assert batch(tracks).to_arrow()["map_tree"] == answers["map_tree"]
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (
+            lambda: batch(table(), column="jets"),
+            ValueError,
+            "no column 'jets'; .* event, ",
+        ),
+        (lambda: batch(table(), column="event"), ValueError, "no momenta: .* the columns event"),
+        (lambda: batch(column="event"), TypeError, "jets as list have no columns"),
+        (lambda: batch(table(), column=1), TypeError, "column must be the name of a column; got 1"),
+        (lambda: hct.infer_many([], column="a"), TypeError, "column was given without a potential"),
+        (lambda: batch(records(names=("E", "px", "py", "PY"))), ValueError, "no momenta"),
+        (
+            lambda: batch(pa.table({n: [[1.0]] for n in (*NAMES, "e")})),
+            ValueError,
+            "has E and e; re",
+        ),
         (lambda: batch(ak.Array([1.0, 2.0])), ValueError, "found no columns"),
         (lambda: batch(5), TypeError, "jets must be an Awkward array, .* got int"),
         (lambda: batch([np.ones((2, 3))]), ValueError, r"jet 0 has shape \(2, 3\)"),
@@ -702,8 +769,9 @@ def test_resume(scheduler, tmp_path, solved, answers):
 
 def test_resume_counts_what_was_there(tmp_path):
     jets = [BAD.get(i, momenta(4, i)) for i in range(10)]
-    first = batch(jets, out=tmp_path, chunk_size=3, t_cut=1e9)
-    again = batch(jets, out=tmp_path, chunk_size=3, t_cut=1e9)
+    options = {"chunk_size": 3, "t_cut": 1e9, "on_shell": False}
+    first = batch(jets, out=tmp_path, **options)
+    again = batch(jets, out=tmp_path, **options)
     assert first == again
     assert (again.n_failed, again.n_without_tree) == (len(BAD), 10 - len(BAD))
     assert list(again.reasons) == [1, 2, 4]

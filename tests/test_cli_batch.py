@@ -156,6 +156,25 @@ def test_batch_of_four_columns(tmp_path):
     assert found == pytest.approx(wanted, rel=1e-12)
 
 
+def test_column_and_on_shell(tmp_path, capsys):
+    """Which column has the momenta is said, and so is what was repaired."""
+    path = tmp_path / "jets.parquet"
+    off = momenta(4)
+    off[0, 0] *= 1 - 1e-6
+    names = ("E", "px", "py", "pz")
+    first, second = (
+        [[dict(zip(names, p, strict=True)) for p in jet.tolist()]] for jet in (off, momenta(5))
+    )
+    pq.write_table(pa.table({"first": first, "second": second}), path)
+    assert batch(path, tmp_path / "out") == 1
+    assert "several columns (first or second); say which" in only_line(capsys.readouterr().err)
+    assert batch(path, tmp_path / "one", "--column", "first") == 0
+    assert "1 jet, 1 with space-like particles put on" in only_line(capsys.readouterr().out)
+    assert read(tmp_path / "one")["n"].to_pylist() == [4]
+    assert batch(path, tmp_path / "two", "--column", "first", "--on-shell", "never") == 3
+    assert "on_shell=False was asked for" in only_line(capsys.readouterr().err)
+
+
 def test_failures_have_an_exit_code(jets, tmp_path, capsys):
     spoil(jets)
     assert batch(jets, tmp_path / "results") == 3

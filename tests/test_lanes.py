@@ -34,8 +34,8 @@ from gallery import (
 from hctrellis import lanes
 from hctrellis.clusters import n_splits, n_trees
 from hctrellis.kernels.products import minkowski_products
+from hctrellis.potentials import fourvectors
 from hctrellis.potentials.constraint import Constraint
-from hctrellis.potentials.jets import _minkowski_products
 
 SOURCE = Path(hct.__file__).parents[1]
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -257,7 +257,9 @@ def test_products_of_many_jets(n):
     jets = awkward_jets(n)
     found = np.moveaxis(minkowski_products(np.ascontiguousarray(jets.T)), -1, 0)
     for products, jet in zip(found, jets, strict=True):
-        np.testing.assert_array_equal(np.tril(products), np.tril(_minkowski_products(jet)))
+        np.testing.assert_array_equal(
+            np.tril(products), np.tril(fourvectors.minkowski_products(jet))
+        )
 
 
 JET_MODELS = [

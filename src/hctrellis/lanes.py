@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from hctrellis.clusters import Lattice
 from hctrellis.imports import load_kernel
+from hctrellis.logs import LARGEST_LOG_WEIGHT
 from hctrellis.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
@@ -121,7 +122,7 @@ def solve_jets(
     left = list(range(m))
     if m > 0 and n <= MOST_LEAVES:
         minkowski_products = load_kernel("products").minkowski_products
-        one = _with_parameters(model, tuple(parameters.items()))
+        one = with_parameters(model, tuple(parameters.items()))
         lanes = _lanes(m)
         params = [
             np.repeat(np.array(one.params(root))[:, None], len(lanes), axis=1)
@@ -135,7 +136,7 @@ def solve_jets(
 
 
 @lru_cache(maxsize=16)
-def _with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
+def with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
     """A model of one particle at rest: it knows its parameters, and costs more than many a jet."""
     return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
 
@@ -301,8 +302,12 @@ def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]
 
 
 def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntArray) -> list[int]:
-    """Write answers into the columns if they are numbers; returns the rows of all others."""
-    sound = ~np.isnan(answers[:, 0])
+    """Write answers into the columns if they are sound; returns the rows of all others.
+
+    Those that are no numbers, or out of range, are to be explained when they are solved apart.
+    """
+    sizes = np.abs(answers[:, 0])
+    sound = (sizes <= LARGEST_LOG_WEIGHT) | (sizes == np.inf)  # not so for NaN
     kept = rows
     if not sound.all():
         kept, answers, children = rows[sound], answers[sound], children[sound]

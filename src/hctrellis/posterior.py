@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.distribution import LogWeightDistribution
+from hctrellis.logs import LARGEST_LOG_WEIGHT
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
 from hctrellis.potentials.constraint import Constraint, Rewards
@@ -75,6 +76,19 @@ class Posterior:
     _solution: Solution
     _threads: int | None = None
     growth: Growth | None = None
+
+    def __post_init__(self) -> None:
+        self._check_range()
+
+    def _check_range(self) -> None:
+        """Refuse log weights of which too few digits are left to tell trees apart."""
+        size = abs(self.log_partition)
+        if LARGEST_LOG_WEIGHT < size < math.inf:
+            raise ValueError(
+                f"log Z is {self.log_partition:.3g}; beyond {LARGEST_LOG_WEIGHT:g} too few digits "
+                "are left to tell trees apart, and probabilities would mean nothing: lower beta, "
+                f"or rescale the data, by a factor of {size / LARGEST_LOG_WEIGHT:.2g} or more"
+            )
 
     # ---- the distribution ---------------------------------------------------------------------
 

@@ -33,13 +33,14 @@ from hctrellis.files import replaced
 from hctrellis.imports import ONE_AT_A_TIME, load_kernel
 from hctrellis.memory import check_fits
 from hctrellis.potentials.checks import (
-    LARGEST,
+    as_between,
     as_count,
     as_finite,
     as_positive,
     default_labels,
 )
-from hctrellis.potentials.jets import Ginkgo
+from hctrellis.potentials.fourvectors import LARGEST_ENERGY, LEAST_SQUARE
+from hctrellis.potentials.jets import RATES, Ginkgo
 from hctrellis.progress import Progress, followed
 from hctrellis.tree import Tree
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 MOMENTUM = 400.0  # of the root
 MOST_LEAVES = 1_000_000  # of one jet
+MASSES = (math.sqrt(LEAST_SQUARE), LARGEST_ENERGY)  # between which those of the root must be
 MOST_JETS = 10**12
 HOPELESS = 100_000  # jets, none with a wanted number of leaves, after which we give up
 _EFFORT = 200_000  # nodes simulated between two looks at Ctrl-C: some 50 ms
@@ -362,18 +364,16 @@ def ginkgo(
     if str(preset).lower() not in PRESETS:
         raise ValueError(f"preset must be 'qcd' or 'w'; got {preset!r:.80}")
     usual = PRESETS[str(preset).lower()]
-    mass = as_positive(usual.mass if mass is None else mass, "mass")
-    if mass > LARGEST:
-        raise ValueError(f"mass must not exceed {LARGEST:g}; got {mass:g}")
-    lam = as_positive(usual.lam if lam is None else lam, "lam")
+    mass = as_between(usual.mass if mass is None else mass, "mass", *MASSES)
+    lam = as_between(usual.lam if lam is None else lam, "lam", *RATES)
     if lam_root is None:
         lam_root = usual.lam_root or lam
     shower = _Shower(
         _root_momentum(mass, MOMENTUM if momentum is None else momentum),
         mass**2,
-        as_positive(t_cut, "t_cut"),
+        as_between(t_cut, "t_cut", LEAST_SQUARE),
         lam,
-        as_positive(lam_root, "lam_root"),
+        as_between(lam_root, "lam_root", *RATES),
     )
     window = _as_window(leaves)
     with followed(progress, "jets") as report, ThreadPoolExecutor(1) as pool:
@@ -445,7 +445,8 @@ def _root_momentum(mass: float, momentum: npt.ArrayLike) -> FloatArray:
         raise ValueError(
             f"momentum must be a number, or three components px, py, pz; got shape {vector.shape}"
         )
-    return np.array([math.hypot(mass, *vector), *vector])
+    energy = as_between(math.hypot(mass, *vector), "the energy of the root", *MASSES)
+    return np.array([energy, *vector])
 
 
 def _as_window(leaves: int | tuple[int, int] | None) -> tuple[int, int] | None:

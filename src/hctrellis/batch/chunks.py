@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.batch.fingerprint import fingerprint
+from hctrellis.batch.prepared import Prepared, prepare
 from hctrellis.batch.tables import arrow
 from hctrellis.lanes import (
     Columns,
@@ -29,8 +30,7 @@ from hctrellis.lanes import (
     weigh_jets,
 )
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import LARGEST, default_labels
-from hctrellis.potentials.jets import SPACE_LIKE_TOLERANCE
+from hctrellis.potentials.checks import default_labels
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Wanted:
     seconds: bool = False
     wide: bool = False
     """Whether the number of trees may not fit into 64 bits."""
+    repaired: bool = False
+    """Whether the data sets are jets, whose particles may have been put on their mass shells."""
 
     def schema(self) -> Any:
         """The Arrow schema of the tables."""
@@ -63,6 +65,7 @@ class Wanted:
             **({"entropy": number} if self.entropy else {}),
             **({"true_log_weight": number} if self.truth else {}),
             **({"seconds": number} if self.seconds else {}),
+            **({"repaired": pa.int64()} if self.repaired else {}),
             "error": pa.string(),
         }
         return pa.schema(fields.items())
@@ -88,6 +91,11 @@ class Chunk(ABC):
     @abstractmethod
     def check(self) -> dict[int, str]:
         """What is wrong with the data sets that cannot be solved, by position."""
+
+    @property
+    def repaired(self) -> IntArray:
+        """How many particles of each data set were put on their mass shells."""
+        return np.zeros(len(self), np.int64)
 
     @abstractmethod
     def solve(self, rows: IntArray, entropy: bool) -> Columns:
@@ -134,16 +142,11 @@ class JetChunk(Chunk):
     trees: Sequence[str | None] | None = None
 
     def check(self) -> dict[int, str]:
-        jets = np.repeat(np.arange(len(self)), self.sizes)
-        suspects = np.union1d(jets[_malformed(self.momenta)], np.flatnonzero(self.sizes == 0))
-        found = dict(self.errors)
-        for row in map(int, suspects):
-            if row not in found:
-                try:
-                    self.model(self._block(np.array([row]))[0], **self.parameters)
-                except ValueError as error:
-                    found[row] = str(error)
-        return found
+        return dict(self._prepared.errors)
+
+    @property
+    def repaired(self) -> IntArray:
+        return self._prepared.repaired
 
     def solve(self, rows: IntArray, entropy: bool) -> Columns:
         return solve_jets(self.model, self._block(rows), self.parameters, entropy)
@@ -163,24 +166,15 @@ class JetChunk(Chunk):
     def _block(self, rows: IntArray) -> FloatArray:
         """The momenta of jets of equal size, shape (m, n, 4)."""
         places = self._starts[rows][:, None] + np.arange(self.sizes[rows[0]])
-        return self.momenta[places]
+        return self._prepared.momenta[places]
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return prepare(self.model, self.parameters, self.momenta, self.sizes, self.errors)
 
     @cached_property
     def _starts(self) -> IntArray:
         return np.cumsum(self.sizes) - self.sizes
-
-
-def _malformed(momenta: FloatArray) -> BoolArray:
-    """Whether a particle has a momentum that a jet refuses."""
-    with np.errstate(all="ignore"):
-        energies, *others = (momenta**2).T
-        squares = others[0] + others[1] + others[2]
-        space_like = energies - squares < -SPACE_LIKE_TOLERANCE * np.maximum(energies, squares)
-    malformed: BoolArray = space_like | (momenta[:, 0] < 0)
-    usual = np.abs(momenta) <= LARGEST
-    if not usual.all():  # row by row, this takes longer than all the rest
-        malformed |= ~usual.all(axis=1)
-    return malformed
 
 
 @dataclass(frozen=True)
@@ -311,6 +305,7 @@ class Answers:
             "n": self.chunk.sizes,
             "map_tree": self._trees_in_order(),
             "n_trees": pa.array(self.n_trees, schema.field("n_trees").type, mask=self.unsolved),
+            "repaired": self.chunk.repaired,
             "error": errors,
         }
         for name, values in self.numbers.items():

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -46,6 +46,9 @@ Trees: TypeAlias = Sequence[str | None] | None
 
 class Source(ABC):
     """Data sets in order."""
+
+    jets: ClassVar[bool] = False
+    """Whether they are jets, to be given to a model here."""
 
     @property
     @abstractmethod
@@ -138,6 +141,7 @@ def _as_potential(value: object, row: int) -> Potential:
 class _JetSource(Source):
     """Jets of one model."""
 
+    jets: ClassVar[bool] = True
     model: Model
     parameters: Mapping[str, Any]
 
@@ -183,6 +187,7 @@ class JetFile(_JetSource):
 
     path: Path
     tree_column: str | None
+    column: str | None
 
     def __post_init__(self) -> None:
         types = {field.name: field.type for field in self._file.schema_arrow}
@@ -208,7 +213,7 @@ class JetFile(_JetSource):
 
     @cached_property
     def _place(self) -> layout.Place:
-        return layout.find_in_schema(self._file.schema_arrow, str(self.path))
+        return layout.find_in_schema(self._file.schema_arrow, str(self.path), self.column)
 
     @property
     def rows(self) -> int:
@@ -268,7 +273,12 @@ def _full_batches(batches: Iterable[Any], step: int) -> Iterator[Any]:
 
 
 def as_source(
-    data: Any, potential: object, true_trees: Any, parameters: Mapping[str, Any], lasting: bool
+    data: Any,
+    potential: object,
+    column: str | None,
+    true_trees: Any,
+    parameters: Mapping[str, Any],
+    lasting: bool,
 ) -> Source:
     """Make a source of what the user gave.
 
@@ -284,15 +294,18 @@ def as_source(
         parameters = {name: getattr(data, name) for name in ("lam", "t_cut", "lam_root")} | dict(
             parameters
         )
+    if column is not None and not isinstance(column, str):
+        raise TypeError(f"column must be the name of a column; got {column!r:.80}")
     if potential is None:
-        return _as_potentials(data, true_trees, parameters, lasting)
+        named = {} if column is None else {"column": column}
+        return _as_potentials(data, true_trees, {**named, **parameters}, lasting)
     model = _as_model(potential)
     parameters = _as_parameters(model, parameters)
     if isinstance(data, str | PathLike):
         if not isinstance(true_trees, str | None):
             raise TypeError("true_trees must be the name of a column when the jets are in a file")
-        return JetFile(model, parameters, Path(data), true_trees)
-    particles = _as_particles(data)
+        return JetFile(model, parameters, Path(data), true_trees, column)
+    particles = _as_particles(data, column)
     trees = _as_trees(true_trees)
     if trees is not None and len(trees) != len(particles):
         raise ValueError(
@@ -363,16 +376,19 @@ def _as_text(tree: object) -> str | None:
     return None if tree is None else str(tree)
 
 
-def _as_particles(data: Any) -> Particles:
+def _as_particles(data: Any, column: str | None) -> Particles:
     from hctrellis.simulate import Jets
 
-    if isinstance(data, Jets):
-        return Particles(data.momenta, data.n_leaves, {})
     if hasattr(data, "schema") and hasattr(data, "column"):
         rows = data.combine_chunks() if hasattr(data, "combine_chunks") else data
-        return layout.from_arrow(rows, layout.find_in_schema(data.schema, "the table"), "the table")
+        place = layout.find_in_schema(data.schema, "the table", column)
+        return layout.from_arrow(rows, place, "the table")
     if hasattr(data, "layout") and hasattr(data, "fields"):
-        return layout.from_awkward(data)
+        return layout.from_awkward(data, column)
+    if column is not None:
+        raise TypeError(f"column was given, but jets as {type(data).__name__} have no columns")
+    if isinstance(data, Jets):
+        return Particles(data.momenta, data.n_leaves, {})
     if isinstance(data, Iterable):
         return _from_arrays(data)
     raise TypeError(

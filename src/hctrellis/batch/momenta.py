@@ -22,8 +22,11 @@ from hctrellis.treeformats import printable
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray
 
-COMPONENTS = {"E": ("e", "energy", "t"), "px": ("px", "x"), "py": ("py", "y"), "pz": ("pz", "z")}
-"""Names of the components of a momentum, in any case; the first that is there counts."""
+COMPONENTS = ("E", "px", "py", "pz")
+ENERGIES = ("e", "energy")  # the first that is there counts; here and below in any case
+AXES, PLAIN_AXES, PLAIN_ENERGY = ("px", "py", "pz"), ("x", "y", "z"), "t"
+ANGULAR = {"pt", "rho", "eta", "rapidity", "theta", "phi"}
+"""Beside one of these x, y, z and t are where a particle comes from, not where it goes."""
 
 EXPECTED = (
     "expected jets as lists of particles with E, px, py, pz (or energy, x, y, z, t): one column "
@@ -89,7 +92,12 @@ class Particles:
 # ---- finding ----------------------------------------------------------------------------------
 
 
-def find(fields: Mapping[str, Sequence[str]], what: str) -> Place:
+def find(
+    fields: Mapping[str, Sequence[str]],
+    what: str,
+    column: str | None = None,
+    vectors: Sequence[str | None] = (),
+) -> Place:
     """Find the momenta among columns.
 
     Parameters
@@ -98,36 +106,59 @@ def find(fields: Mapping[str, Sequence[str]], what: str) -> Place:
         The names inside each column; none for a column of numbers or texts.
     what : str
         What has these columns, for messages.
+    column : str, optional
+        The column with the momenta, or one of the four.
+    vectors : sequence of str or None
+        The columns (None for all together) that have the components under other names.
     """
-    names = _components(fields)
-    if names:
-        return Place(None, names)
-    for column, parts in fields.items():
-        twice = next((part for k, part in enumerate(parts) if part in parts[:k]), None)
-        if twice is not None:
-            raise ValueError(f"{column!r:.80} of {what} has {twice!r:.80} twice; rename one")
-    found = [Place(name, inside) for name in fields if (inside := _components(fields[name]))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        columns = f"{printable(', '.join(str(place.column) for place in found)):.200}"
+    names: dict[str | None, Sequence[str]] = {None: [*fields], **dict(fields.items())}
+    places = [Place(name, found) for name in names if (found := _components(names[name]))]
+    places += [Place(name, COMPONENTS) for name in vectors]
+    if column is not None:
+        places = [place for place in places if column in place.columns]
+        if column not in fields:
+            raise ValueError(f"{what} has no column {column!r:.80}; found {_show(fields)}")
+    if len(places) > 1:
+        shown = " or ".join(", ".join(place.columns) for place in places)
         raise ValueError(
-            f"{what} has momenta in several columns ({columns}); leave one of them, or "
-            "give infer_many the array of that column"
+            f"{what} has momenta in several columns ({printable(shown):.200}); say which with "
+            f"column, such as column={places[-1].columns[0]!r:.80} (--column on the command line)"
         )
-    raise ValueError(f"{what} has no momenta: {EXPECTED}; found {_show(fields)}")
+    if not places:
+        looked = fields if column is None else {column: fields[column]}
+        raise ValueError(f"{what} has no momenta: {_expected(looked)}; found {_show(looked)}")
+    _refuse_twins(names[places[0].column], places[0], what)
+    return places[0]
 
 
-def _components(names: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...] | None:
+def _components(names: Sequence[str]) -> tuple[str, ...] | None:
     """The names of E, px, py, pz among these."""
-    by_lower = {name.lower(): name for name in reversed([*names])}
-    found = []
-    for known in COMPONENTS.values():
-        there = [by_lower[name] for name in known if name in by_lower]
-        if not there:
-            return None
-        found.append(there[0])
-    return tuple(found)
+    by_lower = {name.lower(): name for name in reversed(names)}
+    axes = AXES
+    if not by_lower.keys() >= {*AXES} and not by_lower.keys() & ANGULAR:
+        axes = PLAIN_AXES
+    plain = axes == PLAIN_AXES or not by_lower.keys() & {*PLAIN_AXES}
+    energies = (*ENERGIES, PLAIN_ENERGY) if plain else ENERGIES
+    energy = next((name for name in energies if name in by_lower), None)
+    if energy is None or not by_lower.keys() >= {*axes}:
+        return None
+    return tuple(by_lower[name] for name in (energy, *axes))
+
+
+def _refuse_twins(names: Sequence[str], place: Place, what: str) -> None:
+    """Refuse a component that is there twice, or in two spellings."""
+    where = what if place.column is None else f"{place.column!r:.80} of {what}"
+    for component in place.names:
+        twins = [name for name in names if name.lower() == component.lower()]
+        if len(twins) > 1:
+            shown = f"{component!r:.80} twice" if twins[0] == twins[1] else " and ".join(twins)
+            raise ValueError(f"{where} has {printable(shown):.200}; rename one")
+
+
+def _expected(fields: Mapping[str, Sequence[str]]) -> str:
+    names = {name.lower() for inner in (fields, *fields.values()) for name in inner}
+    more = "; pt, eta and phi must be converted first, for instance with vector"
+    return EXPECTED + (more if names & ANGULAR else "")
 
 
 def _show(fields: Mapping[str, Sequence[str]]) -> str:
@@ -141,9 +172,9 @@ def _show(fields: Mapping[str, Sequence[str]]) -> str:
     return f"the columns {printable(', '.join(shown)):.200}{more}"
 
 
-def find_in_schema(schema: Any, what: str) -> Place:
+def find_in_schema(schema: Any, what: str, column: str | None = None) -> Place:
     """Find the momenta in an Arrow schema."""
-    return find({field.name: _inner(field.type) for field in schema}, what)
+    return find({field.name: _inner(field.type) for field in schema}, what, column)
 
 
 def _inner(kind: Any) -> list[str]:
@@ -177,25 +208,25 @@ def from_arrow(columns: Any, place: Place, what: str) -> Particles:
     return Particles(np.column_stack(values), _lengths(column), {})
 
 
-def from_awkward(array: Any, what: str = "the array") -> Particles:
+def from_awkward(array: Any, column: str | None = None, what: str = "the array") -> Particles:
     """The particles of an Awkward array: records, or a `vector` array of momenta."""
     with ONE_AT_A_TIME:
         import awkward as ak
 
-    place, holder = _find_in_awkward(array, what)
-    parts = [holder[name] if name in holder.fields else getattr(holder, name) for name in place]
+    holders = {None: array, **{name: array[name] for name in array.fields}}
+    fields = {name: array[name].fields for name in array.fields}
+    place = find(fields, what, column, [name for name in holders if _is_vector(holders[name])])
+    holder = holders[place.column]
+    parts = [
+        holder[name] if name in holder.fields else getattr(holder, name) for name in place.names
+    ]
     lists = [ak.to_arrow(ak.to_packed(part), extensionarray=False) for part in parts]
-    return _join(lists, Place(None, place), what)
+    return _join(lists, Place(None, place.names), what)
 
 
-def _find_in_awkward(array: Any, what: str) -> tuple[tuple[str, ...], Any]:
-    """The names of the components, and the array that has them."""
-    inside = {name: array[name].fields for name in array.fields}
-    for holder in (array, *(array[name] for name in array.fields)):
-        if _components(holder.fields) is None and all(hasattr(holder, c) for c in COMPONENTS):
-            return tuple(COMPONENTS), holder  # of `vector`, with other coordinates
-    place = find(inside, what)
-    return place.names, array if place.column is None else array[place.column]
+def _is_vector(holder: Any) -> bool:
+    """Whether an Awkward array has its components by the behaviour of `vector` alone."""
+    return _components(holder.fields) is None and all(hasattr(holder, c) for c in COMPONENTS)
 
 
 def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:

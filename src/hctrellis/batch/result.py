@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 REASONS = 3  # error messages that a summary keeps
+COUNTED = {"log_partition", "repaired", "error"}  # the columns that a summary looks at, if there
 
 
 @dataclass
@@ -24,15 +25,19 @@ class Summary:
     n_rows: int = 0
     n_failed: int = 0
     n_without_tree: int = 0
+    n_repaired: int = 0
     reasons: dict[int, str] = field(default_factory=dict)
 
-    def add(self, start: int, log_partition: Any, error: Any) -> None:
-        """Count a part of the table that begins at row `start`, by two of its columns."""
+    def add(self, start: int, columns: Mapping[str, Any]) -> None:
+        """Count a part of the table that begins at row `start`, by some of its columns."""
         import pyarrow.compute as pc
 
+        log_partition, error = columns["log_partition"], columns["error"]
         self.n_rows += len(error)
         self.n_failed += len(error) - error.null_count
         self.n_without_tree += pc.sum(pc.equal(log_partition, -float("inf"))).as_py() or 0
+        if "repaired" in columns:
+            self.n_repaired += pc.sum(pc.greater(columns["repaired"], 0)).as_py() or 0
         failed = pc.indices_nonzero(error.is_valid())[:REASONS].to_pylist()
         self.reasons |= {start + row: error[row].as_py() for row in failed}
         self.reasons = dict(sorted(self.reasons.items())[:REASONS])
@@ -51,6 +56,8 @@ class BatchResult:
     - ``n_trees``: the exact number of trees of non-zero weight: 64-bit integers, or decimals of 38
       digits if a data set has more than 18 leaves;
     - ``entropy``, ``true_log_weight``, ``seconds``: if they were asked for;
+    - ``repaired``, of jets: how many space-like particles were put on their mass shells (see
+      ``on_shell`` of `Ginkgo`);
     - ``error``: what was wrong with a data set, null if nothing. What it prevented is then null.
 
     Attributes
@@ -61,6 +68,8 @@ class BatchResult:
         How many have an error.
     n_without_tree : int
         For how many every tree is forbidden.
+    n_repaired : int
+        How many are jets with particles that were put on their mass shells.
     reasons : dict from int to str
         The errors of the first rows that have one.
     folder : Path or None
@@ -70,6 +79,7 @@ class BatchResult:
     n_rows: int
     n_failed: int
     n_without_tree: int
+    n_repaired: int
     reasons: dict[int, str]
     folder: Path | None
     _parts: Sequence[Any]
@@ -80,8 +90,7 @@ class BatchResult:
         cls, summary: Summary, parts: Iterable[Any], folder: Path | None = None
     ) -> BatchResult:
         """A result of tables or files in order."""
-        counts = (summary.n_rows, summary.n_failed, summary.n_without_tree, summary.reasons)
-        return cls(*counts, folder, tuple(parts))
+        return cls(**vars(summary), folder=folder, _parts=tuple(parts))
 
     def __len__(self) -> int:
         return self.n_rows
@@ -125,6 +134,7 @@ class BatchResult:
             f"{self.n_rows} data sets",
             f"{self.n_failed} failed",
             f"{self.n_without_tree} without any tree",
+            *([f"{self.n_repaired} repaired"] if self.n_repaired > 0 else []),
             *([] if self.folder is None else [f"in {self.folder}"]),
         ]
         return f"BatchResult({', '.join(counts)})"

@@ -29,6 +29,7 @@ def infer_many(
     data: Any,
     potential: object = None,
     *,
+    column: str | None = None,
     out: str | PathLike[str] | None = None,
     overwrite: bool = False,
     entropy: bool = False,
@@ -53,6 +54,9 @@ def infer_many(
         the path of a Parquet file, which is read piece by piece.
     potential : Ginkgo, JetMass, "ginkgo" or "jetmass", optional
         The model of the jets; simulated jets bring their own.
+    column : str, optional
+        Which column of a table, array or file has the momenta, if several have: that of the
+        records, or one of the four.
     out : path, optional
         A folder for Parquet files, written chunk by chunk; nothing is kept in memory. A run that
         was stopped, in any way, continues where it was if it is called again.
@@ -76,7 +80,8 @@ def infer_many(
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(data sets done, in all).
     **parameters
-        Those of the model of the jets: ``lam``, ``t_cut``, ...
+        Those of the model of the jets: ``lam``, ``t_cut``, ..., and ``on_shell``, by which jets
+        with space-like particles are repaired or refused (see `Ginkgo`).
 
     Returns
     -------
@@ -100,10 +105,10 @@ def infer_many(
     """
     arrow()
     engine = as_engine(scheduler, workers)
-    source = as_source(data, potential, true_trees, parameters, lasting=out is not None)
+    source = as_source(data, potential, column, true_trees, parameters, lasting=out is not None)
     size = source.chunk_size() if chunk_size is None else as_count(chunk_size, "chunk_size")
     wide = source.largest is None or source.largest > COUNTABLE_LEAVES
-    wanted = Wanted(entropy, true_trees is not None, seconds, wide)
+    wanted = Wanted(entropy, true_trees is not None, seconds, wide, source.jets)
     with (
         followed(progress, "data sets") as show,
         _as_store(out, source, wanted, size, overwrite) as store,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hctrellis._version import __version__
-from hctrellis.batch.result import BatchResult, Summary
+from hctrellis.batch.result import COUNTED, BatchResult, Summary
 from hctrellis.batch.tables import arrow, parquet
 from hctrellis.treeformats import printable
 
@@ -65,8 +65,8 @@ class Store(ABC):
         """All of it."""
 
     def _count(self, index: int, table: Any) -> None:
-        columns = (table[name].combine_chunks() for name in ("log_partition", "error"))
-        self._summary.add(index * self._chunk_size, *columns)
+        columns = {name: table[name].combine_chunks() for name in COUNTED & {*table.column_names}}
+        self._summary.add(index * self._chunk_size, columns)
 
 
 class Memory(Store):
@@ -206,7 +206,7 @@ class Folder(Store):
         try:
             found = parquet().read_metadata(path)
             whole = found.schema.to_arrow_schema().equals(self._schema)
-            table = parquet().read_table(path, columns=["log_partition", "error"])
+            table = parquet().read_table(path, columns=[*COUNTED & {*self._schema.names}])
         except (OSError, arrow().ArrowException):
             return False
         if not whole:

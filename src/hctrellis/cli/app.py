@@ -87,6 +87,14 @@ class JetModel(StrEnum):
     jetmass = "jetmass"
 
 
+class OnShell(StrEnum):
+    """Which space-like particles are put on their mass shells."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
 class Model(StrEnum):
     """The models of tables and matrices."""
 
@@ -550,6 +558,17 @@ def batch(
     lam_root: Annotated[
         float | None, typer.Option(metavar="X", help="Decay rate of the first splitting (ginkgo).")
     ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column with the momenta, if several have some."),
+    ] = None,
+    on_shell: Annotated[
+        OnShell,
+        typer.Option(
+            case_sensitive=False,
+            help="Set E = |p| where E < |p|: if it cannot matter, always or never; else refuse.",
+        ),
+    ] = OnShell.auto,
     entropy: Annotated[bool, typer.Option("--entropy", help="Also the entropies.")] = False,
     true_trees: Annotated[
         str | None,
@@ -600,6 +619,8 @@ def batch(
         lam=lam,
         t_cut=t_cut,
         lam_root=lam_root,
+        column=column,
+        on_shell={"always": True, "never": False}.get(on_shell),
         entropy=entropy,
         true_trees=true_trees,
         seconds=seconds,

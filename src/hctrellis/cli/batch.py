@@ -55,6 +55,8 @@ def _summary(result: BatchResult) -> str:
         counts.append(f"{result.n_failed:,} failed")
     if result.n_without_tree > 0:
         counts.append(f"{result.n_without_tree:,} without any possible tree")
+    if result.n_repaired > 0:
+        counts.append(f"{result.n_repaired:,} with space-like particles put on their mass shells")
     return ", ".join(counts)
 
 

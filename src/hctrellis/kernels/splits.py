@@ -13,6 +13,7 @@ from hctrellis.kernels.elementary import expm1, log
 from hctrellis.kernels.simd import choose, maximum, minimum, sqrt
 
 _TINY = 1e-75  # keeps a square from vanishing
+_LEAST = 1e-270  # of a squared mass that has a logarithm (see `potentials.jets`)
 _NEVER = -np.inf
 
 
@@ -45,7 +46,7 @@ def _squares_and_inverse_size(size, sums, params):
 def _jet_mass_row(size, sums, params):
     """A cluster without mass cannot split."""
     t = maximum(sums[0], 0.0)
-    return (t,), choose(t, params[1] - 2.0 * log(maximum(t, _TINY)), _NEVER)
+    return (t,), choose(t, params[1] - 2.0 * log(maximum(t, _LEAST)), _NEVER)
 
 
 @register_jitable
@@ -117,7 +118,7 @@ def _extreme(left, right, parent, params, cross):
 
 def _jet_mass(left, right, parent, params, cross):
     """Feature t (squared mass)."""
-    return (left[0] + right[0]) * (-params[0] / maximum(parent[0], _TINY)), 1.0
+    return (left[0] + right[0]) * (-params[0] / maximum(parent[0], _LEAST)), 1.0
 
 
 @register_jitable

@@ -79,6 +79,15 @@ def as_positive(value: float, what: str, *, zero: bool = False) -> float:
     return number
 
 
+def as_between(value: float, what: str, low: float, high: float = math.inf) -> float:
+    """A positive number from low to high: outside, kernels would lose it."""
+    number = as_positive(value, what)
+    if not low <= number <= high:
+        bounds = f"from {low:g} to {high:g}" if high < math.inf else f"at least {low:g}"
+        raise ValueError(f"{what} must be {bounds}; got {number:g}: choose other units")
+    return number
+
+
 def as_count(value: object, what: str) -> int:
     """A whole number >= 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:

@@ -16,26 +16,47 @@ import numpy.typing as npt
 from hctrellis.clusters import ClusterList
 from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Sums
-from hctrellis.potentials.checks import as_finite, as_labels, as_positive
+from hctrellis.potentials.checks import as_between, as_finite, as_labels
+from hctrellis.potentials.fourvectors import (
+    LARGEST_ENERGY,
+    LEAST_SQUARE,
+    MOST_CHANGE,
+    OnShell,
+    Repair,
+    minkowski_products,
+    repair,
+    space_like,
+)
 from hctrellis.tree import raised
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.tree import FloatArray, Tree
 
-SPACE_LIKE_TOLERANCE = 1e-5  # -m^2 / E^2 of a massless particle stored in single precision
+RATES = (1e-30, 1e30)  # between which decay rates must be
+LEAST_ENERGY, LEAST_PAIR = 1e-130, 1e-270  # of particles and squared masses of pairs, where not 0
 
 
 class _Jet(Potential):
     """Leaves with four-momenta, an exponential decay rate in units of t / t_parent."""
 
     height_name = "invariant mass"
+    t_cut: float = 0.0
+    """Squared mass below which nothing splits."""
 
-    def __init__(self, momenta: npt.ArrayLike, lam: float, labels: Iterable[object] | None) -> None:
-        self.momenta = _as_momenta(momenta)
-        self.labels = as_labels(labels, len(self.momenta))
-        self.lam = as_positive(lam, "lam")
-        self._products = _minkowski_products(self.momenta)
+    def __init__(
+        self,
+        momenta: npt.ArrayLike,
+        lam: float,
+        labels: Iterable[object] | None,
+        on_shell: OnShell,
+    ) -> None:
+        rows = _as_momenta(momenta)
+        self.labels = as_labels(labels, len(rows))
+        self.lam = as_between(lam, "lam", *RATES)
+        self.on_shell = on_shell
+        self.momenta, self.repaired = _put_on_shell(rows, self.t_cut, on_shell)
+        self._products = minkowski_products(self.momenta)
 
     def sums(self) -> Sums:
         """The squared mass t = E^2 - |p|^2."""
@@ -62,11 +83,11 @@ class Ginkgo(_Jet):
     Parameters
     ----------
     momenta : array_like, shape (n, 4)
-        Rows E, px, py, pz.
+        Rows E, px, py, pz, none beyond 1e30.
     lam : float
-        Decay rate.
+        Decay rate, from 1e-30 to 1e30.
     t_cut : float
-        Squared mass below which nothing splits.
+        Squared mass below which nothing splits, at least 1e-60.
     lam_root : float, optional
         Decay rate of the first splitting, if it differs (decay of a heavy particle).
     labels : iterable of str, optional
@@ -75,6 +96,18 @@ class Ginkgo(_Jet):
         stopping rule: for t > t_cut the density is multiplied by 1 - F, with
         F = (1 - e^(-lam t_cut / T))
         / (1 - e^-lam); a leaf has min(T, t_cut) in place of t_cut; and t_P = t_cut does not split.
+    on_shell : "auto", True or False
+        What becomes of space-like particles (E < |p| by more than rounding in double precision):
+        they are put on their mass shells, E = |p|, if that surely moves no squared mass t of a
+        cluster with t >= t_cut by more than a tenth (see `hctrellis.potentials.fourvectors`),
+        or always, or never. A jet with such particles that is not repaired is refused.
+
+    Attributes
+    ----------
+    momenta : array, shape (n, 4)
+        After repairs.
+    repaired : tuple of int
+        The particles that were put on their mass shells.
 
     References
     ----------
@@ -89,11 +122,12 @@ class Ginkgo(_Jet):
         lam_root: float | None = None,
         labels: Iterable[object] | None = None,
         non_stop: bool = False,
+        on_shell: OnShell = "auto",
     ) -> None:
-        super().__init__(momenta, lam, labels)
+        self.t_cut = as_between(t_cut, "t_cut", LEAST_SQUARE)
+        super().__init__(momenta, lam, labels, on_shell)
         self.non_stop = bool(non_stop)
-        self.t_cut = as_positive(t_cut, "t_cut")
-        self.lam_root = self.lam if lam_root is None else as_positive(lam_root, "lam_root")
+        self.lam_root = self.lam if lam_root is None else as_between(lam_root, "lam_root", *RATES)
 
     def code(self) -> SplitCode:
         splits = load_kernel("splits")
@@ -124,16 +158,34 @@ class JetMass(_Jet):
     Parameters
     ----------
     momenta : array_like, shape (n, 4)
-        Rows E, px, py, pz.
+        Rows E, px, py, pz, none beyond 1e30. An energy that is not 0 must be at least 1e-130, and
+        a squared mass of two particles that is not 0 at least 1e-270.
     lam : float
-        Decay rate.
+        Decay rate, from 1e-30 to 1e30.
     labels : iterable of str, optional
+    on_shell : "auto", True or False
+        What becomes of space-like particles (E < |p| by more than rounding in double precision):
+        they are put on their mass shells, E = |p|, if that surely moves no squared mass of a
+        cluster by more than a tenth (see `hctrellis.potentials.fourvectors`), or always, or
+        never. A jet with such particles that is not repaired is refused.
+
+    Attributes
+    ----------
+    momenta : array, shape (n, 4)
+        After repairs.
+    repaired : tuple of int
+        The particles that were put on their mass shells.
     """
 
     def __init__(
-        self, momenta: npt.ArrayLike, lam: float, labels: Iterable[object] | None = None
+        self,
+        momenta: npt.ArrayLike,
+        lam: float,
+        labels: Iterable[object] | None = None,
+        on_shell: OnShell = "auto",
     ) -> None:
-        super().__init__(momenta, lam, labels)
+        super().__init__(momenta, lam, labels, on_shell)
+        _check_small(self.momenta, self._products)
 
     def code(self) -> SplitCode:
         code: SplitCode = load_kernel("splits").JET_MASS
@@ -144,6 +196,23 @@ class JetMass(_Jet):
 
     def _describe(self) -> str:
         return f", lam={self.lam:g}"
+
+
+def _check_small(momenta: FloatArray, products: FloatArray) -> None:
+    """Refuse squared masses of pairs that would be lost, or of which the logarithm would be."""
+    energies = momenta[:, 0]
+    if ((energies > 0) & (energies < LEAST_ENERGY)).any():
+        raise ValueError(
+            f"energies must be 0 or at least {LEAST_ENERGY:g}; got {energies[energies > 0].min():g}"
+            ": choose a smaller unit, or leave such particles out"
+        )
+    tiny = np.tril((products > 0) & (products < LEAST_PAIR), -1)
+    if tiny.any():
+        i, j = np.argwhere(tiny)[0]
+        raise ValueError(
+            f"particles {j} and {i} have the squared mass {products[i, j]:g}; it must be 0 or at "
+            f"least {LEAST_PAIR:g}: choose a smaller unit, or leave one of them out"
+        )
 
 
 def _as_momenta(momenta: npt.ArrayLike) -> FloatArray:
@@ -158,44 +227,35 @@ def _as_momenta(momenta: npt.ArrayLike) -> FloatArray:
         raise ValueError(
             f"particle {i} has a negative energy ({energy[i]:g}); rows are E, px, py, pz"
         )
-    masses = energy**2 - (rows[:, 1:] ** 2).sum(axis=1)
-    allowed = -SPACE_LIKE_TOLERANCE * np.maximum(energy**2, (rows[:, 1:] ** 2).sum(axis=1))
-    if (masses < allowed).any():
-        i = int(np.argmin(masses - allowed))
+    if np.abs(rows).max() > LARGEST_ENERGY:
         raise ValueError(
-            f"particle {i} is space-like (E^2 - |p|^2 = {masses[i]:g}); rows are E, px, py, pz"
+            f"momenta must not exceed {LARGEST_ENERGY:g}; got {np.abs(rows).max():g}: choose a "
+            "larger unit"
         )
     return rows
 
 
-def _minkowski_products(momenta: FloatArray) -> FloatArray:
-    """t of single particles on the diagonal, 2 p_i p_j elsewhere; rounded once.
-
-    Particles are almost massless and almost parallel: what is left of the four products may be a
-    tiny part of them, so each is a sum of two floats that is exact, and so are their sums.
-    """
-    high, low = _product(momenta[:, :1], momenta[:, 0])
-    for k in (1, 2, 3):
-        product, error = _product(momenta[:, k : k + 1], -momenta[:, k])
-        total = high + product
-        part = total - high
-        low += (high - (total - part)) + (product - part) + error
-        high = total
-    doubled = 2.0 * (high + low)
-    np.fill_diagonal(doubled, np.diagonal(high + low))
-    return doubled
+def _put_on_shell(
+    rows: FloatArray, t_cut: float, on_shell: OnShell
+) -> tuple[FloatArray, tuple[int, ...]]:
+    """Momenta without space-like particles, and which were put on their mass shells."""
+    if on_shell not in ("auto", True, False):
+        raise ValueError(f"on_shell must be 'auto', True or False; got {on_shell!r:.80}")
+    if not space_like(rows).any():
+        return rows, ()
+    found = repair(rows, t_cut)
+    if not found.accepted(on_shell):
+        raise ValueError(_refusal(rows, found, on_shell))
+    return found.momenta, tuple(map(int, np.flatnonzero(found.moved)))
 
 
-def _product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The product of two arrays, rounded, and what rounding took from it."""
-    product = a * b
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
-    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-    return product, error
-
-
-def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Two floats of half the digits, whose sum is a float."""
-    scaled = (2.0**27 + 1) * a
-    high = scaled - (scaled - a)
-    return high, a - high
+def _refusal(rows: FloatArray, found: Repair, on_shell: OnShell) -> str:
+    i = int(np.argmax(np.where(found.moved, found.changes, -1.0)))
+    square = minkowski_products(rows[i : i + 1])[0, 0]
+    why = "on_shell=False was asked for"
+    if on_shell == "auto":
+        why = (
+            f"to set E = |p| moves squared masses of clusters by up to {found.changes.sum():.0%}, "
+            f"and {MOST_CHANGE:.0%} are allowed, if on_shell=True does not overrule this"
+        )
+    return f"particle {i} is space-like (E^2 - |p|^2 = {square:g}); rows are E, px, py, pz; {why}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, Tree
 
 Method = Literal["single", "complete", "average", "centroid", "ward"]
+LEAST_DISTANCE = 1e-120  # of the largest: squares far below it would be lost
 
 
 class Linkage(Potential):
@@ -129,6 +130,7 @@ def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
             'one, say metric="precomputed"',
             stacklevel=3,
         )
+    _refuse_tiny(float(np.ptp(values, axis=0).max()), "the largest difference in a column")
     n = len(values)
     check_fits(12 * n * n, f"the distances between {n} rows", "fewer rows")
     square: FloatArray = squareform(pdist(values, metric=metric))
@@ -164,7 +166,16 @@ def _checked(distances: FloatArray) -> FloatArray:
             f"the distance of a leaf to itself must be 0; [{i}, {i}] is {distances[i, i]:g} "
             "(similarities? use Dasgupta or CorrelationClustering)"
         )
+    _refuse_tiny(float(distances.max()), "the largest distance")
     return distances
+
+
+def _refuse_tiny(largest: float, what: str) -> None:
+    if 0 < largest < LEAST_DISTANCE:
+        raise ValueError(
+            f"{what} is {largest:g}; it must be 0 or at least {LEAST_DISTANCE:g}, since squares of "
+            "such small numbers are lost: rescale the data, and beta with it"
+        )
 
 
 def _looks_like_distances(values: FloatArray) -> bool:

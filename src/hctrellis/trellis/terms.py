@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.tree import FloatArray
 
+STEEPEST = 1e15  # of the largest gain times the number of leaves
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -129,12 +131,18 @@ def _sorted(potential: Potential, lattice: Lattice) -> list[tuple[Potential, Sep
     """The parts, each with its sum over clusters if that serves.
 
     Gains serve only if nothing else needs a loop over splits: otherwise one more split function
-    costs less than keeping both.
+    costs less than keeping both. Nor do they if they are so steep that their multiples, of which
+    the kernel takes differences, are rounded by more than 1.
     """
     found = [(part, part.separable(lattice)) for part in potential.parts]
-    if any(separable is None for _, separable in found):
+    if any(separable is None or _steep(separable, lattice) for _, separable in found):
         found = [(p, None if s is not None and s.gain is not None else s) for p, s in found]
     return found
+
+
+def _steep(separable: Separable, lattice: Lattice) -> bool:
+    gain = separable.gain
+    return gain is not None and bool(np.abs(gain).max() * lattice.n_leaves > STEEPEST)
 
 
 class _Node:
