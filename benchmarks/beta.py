@@ -77,7 +77,7 @@ def make_problem(kind: str, seed: int) -> Make:
         "random walk": lambda: rng.normal(size=(n, 2)).cumsum(axis=0),
         "heavy tail": lambda: 10 ** rng.normal(size=(n, 2)),
         "scales": lambda: 10 ** (np.arange(n)[:, None] * rng.uniform(0.2, 1)),
-        "ties": lambda: rng.integers(0, 3, size=(n, 3)) + np.eye(n, 3),
+        "ties": lambda: rng.permutation(4 * 4)[:n, None] // [4, 1] % 4.0,
     }[kind]()
     return partial(hct.Linkage, rows, METHODS[seed % len(METHODS)])
 

@@ -11,7 +11,7 @@ Two rules, and a sentence that says which was used and what the probabilities th
 Both begin with a grid of factors two around a unit. The log score had one maximum on each of 240
 tables (noise, groups, real data), so it lies beside the best point of the grid. The heat capacity
 often has several peaks: the entropies of the grid's points tell where one may hide, and all that
-could be the highest are looked at (see `hctrellis.peaks`), within 2^-12 to 2^12 units.
+could be the highest are looked at (see `hctrellis.peaks`), within 2^-12 to 2^20 units.
 
 The unit is the beta at which the best tree weighs as much as all trees together would at the mean
 energy of trees with shuffled leaves, log(number of trees) / (mean energy - least energy). In nine
@@ -69,9 +69,10 @@ RESTARTS = 3  # of the local search for a good tree of many leaves
 SHUFFLES = 5, 300  # trees with shuffled leaves, for the unit: so many, and over n more
 THREADED_LEAVES = 14  # below, threads cost more than they bring
 LOWEST, HIGHEST, FURTHEST = -3, 4, 12  # powers of two around the unit: the grid, and its limit
-GRID = (-FURTHEST, *range(LOWEST, HIGHEST + 1), FURTHEST)
+PLACES = (-FURTHEST, *range(LOWEST, HIGHEST + 1), FURTHEST, 20)  # of the heat capacity, at first
 DIGITS = 3  # of the beta that is chosen
-STEP = 0.01  # relative, of the second difference of log Z
+STEP = 0.01  # relative, of the second difference of log Z, ...
+ULPS = 16  # ... each of which may be off by some units in the last place
 EVALUATIONS = 23  # of a score, most of the time
 BIN_EDGES = (0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
 CLEAR = 0.1  # clusters of this probability or frequency tell how well the two agree
@@ -309,7 +310,7 @@ def _by_heat_capacity(
         steps.step()
         return _heat(lambda factor: make(table, unit * math.exp(x) * factor), x)
 
-    peaks, points = find_peaks(measure, [power * math.log(2) for power in GRID])
+    peaks, points = find_peaks(measure, [power * math.log(2) for power in PLACES])
     steps.finish()
     xs, heights, _ = np.array(points).T
     betas = tuple(_rounded(unit * math.exp(peak.x)) for peak in peaks)
@@ -321,8 +322,10 @@ def _by_heat_capacity(
 def _heat(scaled: Callable[[float], Potential], x: float) -> Point:
     """The heat capacity and the entropy by differences of log Z, at a beta and multiples of it."""
     below, here, above = (_solve(scaled(1 + step)).log_partition for step in (-STEP, 0.0, STEP))
+    capacity = (below - 2 * here + above) / STEP**2
+    rounding = ULPS * np.finfo(float).eps * abs(here) / STEP**2
     entropy = here - (above - below) / (2 * STEP)
-    return Point(x, (below - 2 * here + above) / STEP**2, entropy)
+    return Point(x, capacity if capacity > rounding else 0.0, entropy)
 
 
 def _maximise(score: Callable[[float], float], unit: float) -> tuple[float, Curve]:

@@ -18,7 +18,13 @@ from hctrellis.clusters import split_members
 from hctrellis.partition import Partition, best_partition, cut_tree, probable_partition
 from hctrellis.posterior import MAX_EXACT_LEAVES, Posterior, infer
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import as_count, as_positive, as_symmetric
+from hctrellis.potentials.checks import (
+    as_count,
+    as_floats,
+    as_positive,
+    as_symmetric,
+    frame_labels,
+)
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.potentials.linkage import Linkage, Method
@@ -141,12 +147,16 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array_like, shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
+            The index of a DataFrame names the leaves of `posterior_`, if its entries differ.
         y : ignored
         """
-        data: FloatArray = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self._check()
+        names = _names(X, matrix=self.metric == "precomputed")
+        data: FloatArray = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        if names is not None and self.metric == "precomputed":
+            data = as_symmetric(X, "X")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        make = self._maker(data)
+        make = self._maker(data, names)
         self._choose_beta(make, data, seed)
         self.posterior_ = self._infer(make(None, self.beta_), seed)
         tree = self._tree(data)
@@ -177,21 +187,22 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         as_count(self.max_exact_leaves, "max_exact_leaves")
         as_count(self.max_clusters, "max_clusters")
 
-    def _maker(self, X: FloatArray) -> Make:
+    def _maker(self, X: FloatArray, names: Sequence[str] | None) -> Make:
         """What makes the potential of X (None), or of a resample of it, at a beta."""
 
         def make(data: FloatArray | None, beta: float) -> Potential:
             values = X if data is None else data
+            labels = names if len(values) == len(X) else None
             if self.potential in LINKAGES:
-                return Linkage(values, cast(Method, self.potential), beta, self.metric)
+                return Linkage(values, cast(Method, self.potential), beta, self.metric, labels)
             links = values
             if self.metric != "precomputed":
                 links = _similarities(_pairwise(values, self.metric))
             if self.potential == "dasgupta":
-                return Dasgupta(links, beta)
+                return Dasgupta(links, beta, labels)
             if self.metric != "precomputed":
                 links = links - links[~np.eye(len(links), dtype=bool)].mean()
-            return CorrelationClustering(links, beta)
+            return CorrelationClustering(links, beta, labels=labels)
 
         return make
 
@@ -256,6 +267,14 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 # ---- inside -----------------------------------------------------------------------------------
+
+
+def _names(X: object, matrix: bool) -> Sequence[str] | None:
+    """The index of a DataFrame of numbers, if its entries differ."""
+    names = frame_labels(X, matrix=matrix)
+    if hasattr(X, "columns"):
+        as_floats(cast(npt.ArrayLike, X), "X")  # names columns of text, as scikit-learn does not
+    return names if names is not None and len({*names}) == len(names) else None
 
 
 def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-SLACK = 0.01  # the relative height by which intervals may reach above the highest point, at last
+SLACK = 0.005  # the relative height by which intervals may reach above the highest point, at last
 NEARLY = 0.9  # of the height of the highest peak: as high are others that are told of, ...
 VALLEY = 0.97  # ... if the curve falls to this fraction of the lower one in between
 PRECISION = 0.02  # of the place of a peak
