@@ -38,6 +38,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/batch.py
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/numerics.py
+	$(BIN)/python benchmarks/beta.py
 
 clean:
 	rm -rf .venv .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo docs/_build

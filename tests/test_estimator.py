@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 import hctrellis as hct
 from hctrellis.beta import choose_beta
 from hctrellis.partition import best_partition, cut_tree, probable_partition
+from hctrellis.posterior import MAX_EXACT_LEAVES
 
 pytest.importorskip("sklearn")
 
@@ -31,7 +32,7 @@ def groups(n=9, d=3, seed=0, spread=6.0):
     return rng.normal(size=(n, d)) + spread * rng.normal(size=(3, d))[np.arange(n) % 3]
 
 
-@parametrize_with_checks([TrellisClustering(max_clusters=200)])
+@parametrize_with_checks([TrellisClustering(max_exact_leaves=12, max_clusters=200)])
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -160,6 +161,14 @@ def test_many_samples():
     np.testing.assert_array_equal(again.linkage_matrix_, model.linkage_matrix_)
     best = clone(model).set_params(cut="best").fit(table)
     assert best.n_clusters_ == 3
+
+
+def test_as_many_samples_as_infer():
+    """What `infer` weighs exactly by default, the estimator does as well."""
+    assert TrellisClustering().max_exact_leaves == MAX_EXACT_LEAVES
+    model = TrellisClustering("correlation", beta=3.0).fit(groups(20, spread=2.0))
+    assert model.posterior_.is_exact
+    assert hct.infer(model.posterior_.potential).log_partition == model.posterior_.log_partition
 
 
 def test_sparse_is_near_exact():

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.memory import check_fits
-from hctrellis.potentials.checks import as_count, as_finite, as_labels
+from hctrellis.potentials.checks import as_count, as_finite, as_labels, frame_labels
 from hctrellis.progress import Progress, followed
 from hctrellis.sample import Seed
 from hctrellis.tree import Tree, show_cluster
@@ -179,7 +179,7 @@ def bootstrap_support(
         The clusters to support, for instance those of a MAP tree; by default those of the tree of
         the table itself by the same method.
     labels : iterable of str, optional
-        Of the rows; by default those of the tree, else "0", "1", ...
+        Of the rows; by default the index of a DataFrame, else those of the tree, else "0", "1", ...
     rng : None, int or numpy Generator
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(resamples done, in all).
@@ -209,7 +209,8 @@ def bootstrap_support(
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r:.80}")
     if not (tree is None or isinstance(tree, Tree)):
         raise TypeError(f"tree must be a Tree; got {type(tree).__name__}")
-    names = as_labels(tree.labels if labels is None and tree is not None else labels, len(values))
+    own = frame_labels(table) if labels is None else labels
+    names = as_labels(tree.labels if own is None and tree is not None else labels, n, table)
     chosen = _tree_of(distances, values, method, names) if tree is None else tree.reorder(names)
     keys = _Keys(chosen)
     generator = np.random.default_rng(rng)

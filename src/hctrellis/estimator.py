@@ -17,9 +17,15 @@ from hctrellis.beta import BetaChoice, Make, choose_beta
 from hctrellis.clusters import split_members
 from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.partition import Partition, best_partition, cut_tree, probable_partition
-from hctrellis.posterior import Posterior, infer
+from hctrellis.posterior import MAX_EXACT_LEAVES, Posterior, infer
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import as_count, as_positive, as_symmetric
+from hctrellis.potentials.checks import (
+    as_count,
+    as_floats,
+    as_positive,
+    as_symmetric,
+    frame_labels,
+)
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.potentials.linkage import Linkage, Method
@@ -42,7 +48,6 @@ if TYPE_CHECKING:
 
 LINKAGES = get_args(Method)
 POTENTIALS = (*LINKAGES, "dasgupta", "correlation")
-MAX_EXACT_LEAVES = 18  # a second or two
 MAX_CLUSTERS = 3000  # of a sparse trellis
 ROUNDS = 30  # in which it grows, at most
 TIE = 1e-9  # a relative difference of log weights that is none
@@ -78,7 +83,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Of `scipy.spatial.distance.pdist`; or "precomputed": X is square, of distances for the
         linkages, similarities for "dasgupta", affinities of both signs for "correlation".
     max_exact_leaves : int
-        Each further one takes three times as long and twice the memory.
+        By default 22, as for `infer`: half a minute on two cores. Each one less takes a third of
+        the time and half the memory.
     max_clusters : int
     random_state : int, RandomState instance or None
         For the resampling by which beta="auto" is chosen, and for local search.
@@ -142,12 +148,16 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array_like, shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
+            The index of a DataFrame names the leaves of `posterior_`, if its entries differ.
         y : ignored
         """
-        data: FloatArray = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self._check()
+        names = _names(X, matrix=self.metric == "precomputed")
+        data: FloatArray = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        if names is not None and self.metric == "precomputed":
+            data = as_symmetric(X, "X")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        make = self._maker(data)
+        make = self._maker(data, names)
         self._choose_beta(make, data, seed)
         self.posterior_ = self._infer(make(None, self.beta_), seed)
         tree = self._tree(data)
@@ -178,21 +188,22 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         as_count(self.max_exact_leaves, "max_exact_leaves")
         as_count(self.max_clusters, "max_clusters")
 
-    def _maker(self, X: FloatArray) -> Make:
+    def _maker(self, X: FloatArray, names: Sequence[str] | None) -> Make:
         """What makes the potential of X (None), or of a resample of it, at a beta."""
 
         def make(data: FloatArray | None, beta: float) -> Potential:
             values = X if data is None else data
+            labels = names if len(values) == len(X) else None
             if self.potential in LINKAGES:
-                return Linkage(values, cast(Method, self.potential), beta, self.metric)
+                return Linkage(values, cast(Method, self.potential), beta, self.metric, labels)
             links = values
             if self.metric != "precomputed":
                 links = _similarities(_pairwise(values, self.metric))
             if self.potential == "dasgupta":
-                return Dasgupta(links, beta)
+                return Dasgupta(links, beta, labels)
             if self.metric != "precomputed":
                 links = links - links[~np.eye(len(links), dtype=bool)].mean()
-            return CorrelationClustering(links, beta)
+            return CorrelationClustering(links, beta, labels=labels)
 
         return make
 
@@ -257,6 +268,14 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 # ---- inside -----------------------------------------------------------------------------------
+
+
+def _names(X: object, matrix: bool) -> Sequence[str] | None:
+    """The index of a DataFrame of numbers, if its entries differ."""
+    names = frame_labels(X, matrix=matrix)
+    if hasattr(X, "columns"):
+        as_floats(cast(npt.ArrayLike, X), "X")  # names columns of text, as scikit-learn does not
+    return names if names is not None and len({*names}) == len(names) else None
 
 
 def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:

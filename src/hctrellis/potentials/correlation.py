@@ -38,6 +38,7 @@ class CorrelationClustering(Potential):
     ordered_pairs : bool
         Count each pair inside a child twice, as the literal double sum of the paper does.
     labels : iterable of str, optional
+        By default the index of a DataFrame.
 
     Examples
     --------
@@ -58,7 +59,7 @@ class CorrelationClustering(Potential):
     ) -> None:
         self.affinity = as_symmetric(affinity, "affinity").copy()
         np.fill_diagonal(self.affinity, 0.0)
-        self.labels = as_labels(labels, len(self.affinity))
+        self.labels = as_labels(labels, len(self.affinity), affinity, matrix=True)
         self.beta = as_positive(beta, "beta", zero=True)
         self.ordered_pairs = bool(ordered_pairs)
         if self.n_leaves > 2 and not (self.affinity < 0).any():

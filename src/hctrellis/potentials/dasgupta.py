@@ -32,6 +32,7 @@ class Dasgupta(Potential):
     beta : float
         Inverse temperature, >= 0.
     labels : iterable of str, optional
+        By default the index of a DataFrame.
 
     References
     ----------
@@ -57,7 +58,7 @@ class Dasgupta(Potential):
     ) -> None:
         self.similarity = as_symmetric(similarity, "similarity").copy()
         np.fill_diagonal(self.similarity, 0.0)
-        self.labels = as_labels(labels, len(self.similarity))
+        self.labels = as_labels(labels, len(self.similarity), similarity, matrix=True)
         self.beta = as_positive(beta, "beta", zero=True)
 
     def sums(self) -> Sums:

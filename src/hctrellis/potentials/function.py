@@ -92,7 +92,7 @@ class FunctionPotential(Potential):
         self._sums = None if callable(features) else _summed(features)
         names = None if labels is None else tuple(labels)
         n = _n_leaves(features, n_leaves, names)
-        self.labels = as_labels(names, n)
+        self.labels = as_labels(names, n, features)
         self._compiled = hasattr(function, "py_func")
         if self._compiled:
             load_kernel("simd")  # teaches Numba `hctrellis.where`

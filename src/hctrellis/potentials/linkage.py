@@ -53,6 +53,7 @@ class Linkage(Potential):
         For a table: any metric of `scipy.spatial.distance.pdist`. "centroid" and "ward" need
         Euclidean distances.
     labels : iterable of str, optional
+        By default the index of a DataFrame.
 
     Examples
     --------
@@ -76,7 +77,9 @@ class Linkage(Potential):
             raise ValueError(f"method must be one of {', '.join(get_args(Method))}; got {method!r}")
         self.method: Method = method
         self.distances = _distances(data, metric)
-        self.labels = as_labels(labels, len(self.distances))
+        named = data if getattr(data, "ndim", 0) == 2 else None  # condensed distances name pairs
+        square = metric == "precomputed"
+        self.labels = as_labels(labels, len(self.distances), named, matrix=square)
         self.beta = as_positive(beta, "beta", zero=True)
         if method in ("centroid", "ward") and metric not in ("euclidean", "precomputed"):
             raise ValueError(
@@ -116,7 +119,7 @@ def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
 
     values = as_finite(data, "distances" if metric == "precomputed" else "data")
     if metric == "precomputed" and values.ndim != 1:
-        return _checked(as_symmetric(values, "distances"))
+        return _checked(as_symmetric(data, "distances"))
     if values.ndim == 1:
         return _checked(squareform(_condensed(values)))
     if values.ndim != 2 or 0 in values.shape:

@@ -106,7 +106,7 @@ def report_html(
         means.append(notes.moves(findings, sensitivity))
     if bootstrap is not None:
         means.append(notes.resampled(bootstrap))
-    values = _as_table(table, post.n_leaves)
+    values = _as_table(table, post.labels)
     page = Page(
         title=title,
         question=question,
@@ -114,7 +114,7 @@ def report_html(
         notes=means,
         settings=[*settings, *words.numbers(post)],
         sources=[words.PAPER, *sources],
-        columns=_as_columns(columns, values),
+        columns=_as_columns(columns or _column_names(table), values),
         values=values,
         groups=_as_groups(groups, post.labels),
         support=_as_support(bootstrap, post.labels),
@@ -122,17 +122,26 @@ def report_html(
     return render(findings, page)
 
 
-def _as_table(table: npt.ArrayLike | None, n_leaves: int) -> FloatArray | None:
-    from hctrellis.potentials.checks import as_floats
+def _as_table(table: npt.ArrayLike | None, labels: Sequence[str]) -> FloatArray | None:
+    """The table, its rows in the order of the labels if it is a DataFrame that names them."""
+    from hctrellis.potentials.checks import as_floats, frame_labels
 
     if table is None:
         return None
     values = as_floats(table, "table")
-    if values.ndim != 2 or len(values) != n_leaves:
+    if values.ndim != 2 or len(values) != len(labels):
         raise ValueError(
-            f"table must have {n_leaves} rows, one for each leaf; got shape {values.shape}"
+            f"table must have {len(labels)} rows, one for each leaf; got shape {values.shape}"
         )
+    names = frame_labels(table)
+    if names is not None and {*names} == {*labels}:
+        values = values[[names.index(label) for label in labels]]
     return values
+
+
+def _column_names(table: object) -> Sequence[str] | None:
+    """The names of the columns of a DataFrame."""
+    return [*map(str, table.columns)] if hasattr(table, "columns") else None
 
 
 def _as_columns(columns: Sequence[str] | None, values: FloatArray | None) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hctrellis.bootstrap import BootstrapSupport
     from hctrellis.potentials.clades import CladeDistribution
 
+NO_HEAT = 0.01  # of the highest peak: where the heat capacity is lower, it is not drawn
 COMPARED = 10  # clusters whose probability is compared between values of beta
 RATIO = (
     "The probability of a cluster is the weight of all trees that contain it divided by the weight "
@@ -96,10 +97,12 @@ def chosen(choice: BetaChoice) -> list[Note]:
 
 def _tried(choice: BetaChoice) -> Curve | None:
     betas, scores = choice.curve.betas.tolist(), choice.curve.scores.tolist()
-    kept = [(b, s) for b, s in zip(betas, scores, strict=True) if math.isfinite(s)]
+    heat = choice.rule == "heat capacity"
+    least = NO_HEAT * max(scores, default=0.0) if heat else -math.inf
+    kept = [(b, s) for b, s in zip(betas, scores, strict=True) if least < s < math.inf]
     if len(kept) < 2:
         return None
-    score = "heat capacity" if choice.rule == "heat capacity" else "log score of a cluster tree"
+    score = "heat capacity" if heat else "log score of a cluster tree"
     x, y = zip(*kept, strict=True)
     return Curve("beta", score, [("tried", BLUE, x, y)], mark=choice.beta, log=True)
 
