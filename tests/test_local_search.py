@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hctrellis as hct
 from gallery import PROBLEMS, momenta, points, quiet, similarities
-from hctrellis.kernels.arrays import UP
+from hctrellis.arrays import UP
 from hctrellis.search import SearchResult, greedy, local, local_search
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.local import _Chain

@@ -23,7 +23,7 @@ from gallery import (
     quiet,
     similarities,
 )
-from hctrellis.kernels.arrays import SIZE, SUMS
+from hctrellis.arrays import SIZE, SUMS
 from hctrellis.search import beam_search, greedy
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import CompiledModel, PlainModel, room_for, search_model

@@ -184,7 +184,7 @@ def in_a_loop(a, b):
 
 
 LOGARITHMS = {
-    "sums": lambda a, b: 2 + np.log(a) + math.log(b) - 0.5,
+    "sums": lambda a, b: 2 + np.log(a) + np.log(b) - 0.5,
     "chosen": lambda a, b: hct.where(a < b, np.log(a), -np.log(b)),
     "chosen, or a number": lambda a, b: hct.where(a < b, np.log(a), -3),
     "by a boolean": lambda a, b: hct.where(2.0 > 1.0, np.log(a), b) + 0.0 * b,
@@ -193,7 +193,7 @@ LOGARITHMS = {
     "products": lambda a, b: np.log(a) * b - 2 * np.log(b) + np.log(a) * np.log(b),
     "quotients": lambda a, b: np.log(a) / b + b / (4.0 + np.log1p(b)),
     "tiny": lambda a, b: 1e9 * (np.log1p(1e-9 * a) - np.log1p(1e-9 * b)),
-    "exponentials": lambda a, b: np.exp(np.log(a)) + math.expm1(math.log(b)),
+    "exponentials": lambda a, b: np.exp(np.log(a)) + np.expm1(np.log(b)),
     "compared": lambda a, b: hct.where((np.log(a) > np.log(b)) & (np.log(a) != b), a, b),
 }
 

@@ -3,39 +3,63 @@
 Importing Numba, SciPy or Awkward Array takes a while, so it is put off until they are needed, which
 may be in several threads at once. Modules of such packages import each other in circles: two
 threads that enter a circle at different places wait for each other, and Python ends one of them
-with an error. So whatever is imported late is imported under one lock; `load_kernel` is the
-only way to compiled code, and thus to Numba.
+with an error. So whatever is imported late is imported under one lock. Numba comes with
+`hctrellis.kernels`, which loads all of it before any of its modules.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from functools import cache
-from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
-from typing import Any
 
 ONE_AT_A_TIME = RLock()
 
 
 @cache
-def load_kernel(name: str) -> Any:
-    """A module of `hctrellis.kernels`."""
-    with ONE_AT_A_TIME:
-        _load_numba()
-        return import_module(f"hctrellis.kernels.{name}")
+def load_numba() -> None:
+    """Load Numba with the parts of its own that it would load later, in whichever thread compiles.
 
-
-@cache
-def _load_numba() -> None:
-    """Load Numba with what it would load later, in whichever thread compiles first.
-
-    These are parts of its own, and the extensions that other packages register with it.
+    Other packages register extensions with Numba, which it loads before it first compiles: Awkward
+    Array and vector take most of a second, and nothing here needs them. They are loaded when
+    something is compiled after their packages were imported.
     """
-    from numba.core import config
-    from numba.core.entrypoints import init_all
-    from numba.core.registry import cpu_target
+    with ONE_AT_A_TIME:
+        from numba.core import config, entrypoints
+        from numba.core.registry import cpu_target
 
-    if not getattr(config, "DISABLE_JIT"):  # noqa: B009
-        init_all()  # type: ignore[no-untyped-call]
+        if getattr(config, "DISABLE_JIT"):  # noqa: B009
+            return
+        if not getattr(entrypoints, "_already_initialized", True):
+            setattr(entrypoints, "init_all", _Extensions().load)  # noqa: B010
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
+
+
+class _Extensions:
+    """The extensions of Numba whose packages have not been imported yet."""
+
+    def __init__(self) -> None:
+        self._waiting = list(entry_points(group="numba_extensions", name="init"))
+
+    def load(self) -> None:
+        """Load the extensions of packages that have been imported."""
+        if not any(map(_is_imported, self._waiting)):
+            return
+        with ONE_AT_A_TIME:
+            ready = [extension for extension in self._waiting if _is_imported(extension)]
+            self._waiting = [extension for extension in self._waiting if extension not in ready]
+            for extension in ready:
+                try:
+                    extension.load()()
+                except Exception as error:
+                    warnings.warn(
+                        f"the extension {extension.module} of Numba failed to load: {error!r}",
+                        stacklevel=2,
+                    )
+
+
+def _is_imported(extension: EntryPoint) -> bool:
+    return extension.module.partition(".")[0] in sys.modules

@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Lattice
-from hctrellis.imports import load_kernel
 from hctrellis.logs import LARGEST_LOG_WEIGHT
 from hctrellis.posterior import Posterior
 from hctrellis.potentials.base import Potential
@@ -121,7 +120,8 @@ def solve_jets(
     columns = Columns.blank(m, n)
     left = list(range(m))
     if m > 0 and n <= MOST_LEAVES:
-        minkowski_products = load_kernel("products").minkowski_products
+        from hctrellis.kernels.products import minkowski_products
+
         one = with_parameters(model, tuple(parameters.items()))
         lanes = _lanes(m)
         params = [
@@ -244,7 +244,8 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
 
 def _lanes(m: int) -> IntArray:
     """The numbers of m data sets, and of the last one until vectors are full."""
-    LANES = load_kernel("simd").LANES
+    from hctrellis.kernels.simd import LANES
+
     return np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)
 
 
@@ -272,8 +273,9 @@ def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
 
 def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
     """Solve a stack; returns the rows for which something is no number, to be solved apart."""
-    bind = load_kernel("bind").bind
-    LANES = load_kernel("simd").LANES
+    from hctrellis.kernels.bind import bind
+    from hctrellis.kernels.simd import LANES
+
     m, n = len(stack.rows), columns.children.shape[1] + 1
     kernel = bind(("weights", "batch"), stack.codes)
     features = sum(code.n_features for code in stack.codes)

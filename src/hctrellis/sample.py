@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from hctrellis.imports import load_kernel
 from hctrellis.memory import check_fits
 from hctrellis.steps import in_steps
 from hctrellis.table import ClusterTable
@@ -33,7 +32,8 @@ def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
     All samples descend the trellis together: clusters are visited in decreasing order, and the
     splits of each are listed once for all the samples that have reached it.
     """
-    kernel = load_kernel("sample")
+    from hctrellis.kernels import sample as kernel
+
     if not isinstance(size, int | np.integer) or size < 0:
         raise ValueError(f"size must be a whole number, not negative; got {size!r}")
     n = solution.potential.n_leaves

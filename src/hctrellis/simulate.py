@@ -18,7 +18,7 @@ K. Cranmer, S. Macaluso, D. Pappadopulo, Toy generative model for jets, 2019.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.files import replaced
-from hctrellis.imports import ONE_AT_A_TIME, load_kernel
+from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.memory import check_fits
 from hctrellis.potentials.checks import (
     as_between,
@@ -397,7 +397,8 @@ def _simulate(
     pool: ThreadPoolExecutor,
 ) -> Jets:
     """Jets from the kernel, in batches that do not change the stream of random numbers."""
-    showers: Callable[..., Any] = load_kernel("shower").showers
+    from hctrellis.kernels.shower import showers
+
     low, high = window or (1, MOST_LEAVES)
     batches: list[list[npt.NDArray[Any]]] = []
     made = fewer = more = 0

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.imports import load_kernel
 from hctrellis.memory import check_fits
 from hctrellis.tree import (
     Cluster,
@@ -483,7 +482,8 @@ def newick_many(
     >>> texts.tobytes().decode(), offsets.tolist()
     ('((0,1),2);(0,(1,2));', [0, 10, 20])
     """
-    write_newick = load_kernel("newick").write_newick
+    from hctrellis.kernels.newick import write_newick
+
     m, n_leaves = len(children), children.shape[1] + 1
     if labels is None:
         names = [str(leaf).encode() for leaf in range(n_leaves)]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.arrays import EXTREME, LEFT, RIGHT, UP
+from hctrellis.arrays import EXTREME, LEFT, RIGHT, UP
 from hctrellis.kernels.bound import CROSS, combine, inner, jit
 from hctrellis.kernels.keys import mix
 from hctrellis.kernels.listing import list_split

@@ -5,7 +5,7 @@ A template (see `bind`) on top of `unions`.
 
 from __future__ import annotations
 
-from hctrellis.kernels.arrays import EXTREME
+from hctrellis.arrays import EXTREME
 from hctrellis.kernels.bound import CROSS, inner, jit
 from hctrellis.kernels.listing import list_split
 from hctrellis.kernels.unions import linked, unite, weigh_list

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from hctrellis.kernels.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
+from hctrellis.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
 from hctrellis.kernels.bound import (
     CROSS,
     LEAF_APART,

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hctrellis.clusters import BoolArray, ClusterList, Clusters, split_members
-from hctrellis.imports import load_kernel
 from hctrellis.potentials.checks import default_labels
 from hctrellis.tree import Tree
 
@@ -321,7 +320,8 @@ def extreme_distances(part: Potential, left: BoolArray, right: BoolArray) -> Flo
 
 def extremes(code: SplitCode) -> tuple[np.ufunc, float]:
     """The ufunc that finds the least or greatest distance, and its value for no distances."""
-    simd = load_kernel("simd")
+    from hctrellis.kernels import simd
+
     return (np.minimum, np.inf) if code.cross is simd.minimum else (np.maximum, -np.inf)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
-from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Described, Potential, Separable
 from hctrellis.potentials.checks import as_labels
 
@@ -32,8 +31,9 @@ class _ClusterPotential(Potential):
         return Described([self.weights(clusters), np.zeros(len(clusters))])
 
     def code(self) -> SplitCode:
-        code: SplitCode = load_kernel("splits").SIZES
-        return code
+        from hctrellis.kernels.splits import SIZES
+
+        return SIZES
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()

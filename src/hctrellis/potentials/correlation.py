@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
-from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
 from hctrellis.potentials.heights import similarity_heights
@@ -81,8 +80,9 @@ class CorrelationClustering(Potential):
         return Sums(pairs=[self._positive, self._negative])
 
     def code(self) -> SplitCode:
-        code: SplitCode = load_kernel("splits").CORRELATION
-        return code
+        from hctrellis.kernels.splits import CORRELATION
+
+        return CORRELATION
 
     def heights(self, tree: Tree) -> FloatArray:
         """The largest affinity less the mean one across each merge; never falling upwards."""

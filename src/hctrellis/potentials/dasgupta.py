@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
-from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
 from hctrellis.potentials.heights import similarity_heights
@@ -65,8 +64,9 @@ class Dasgupta(Potential):
         return Sums(pairs=[self.similarity])
 
     def code(self) -> SplitCode:
-        code: SplitCode = load_kernel("splits").DASGUPTA
-        return code
+        from hctrellis.kernels.splits import DASGUPTA
+
+        return DASGUPTA
 
     def heights(self, tree: Tree) -> FloatArray:
         """The largest similarity less the mean one across each merge; never falling upwards."""

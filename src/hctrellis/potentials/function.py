@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, ClusterList, Clusters
-from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Described, Potential, Rows, Sums
 from hctrellis.potentials.checks import as_count, as_finite, as_labels
 from hctrellis.potentials.elementwise import is_elementwise
@@ -95,7 +94,7 @@ class FunctionPotential(Potential):
         self.labels = as_labels(names, n, features)
         self._compiled = hasattr(function, "py_func")
         if self._compiled:
-            load_kernel("simd")  # teaches Numba `hctrellis.where`
+            import hctrellis.kernels.simd  # noqa: F401  # teaches Numba `hctrellis.where`
         self._n_features = len(self.describe(ClusterList(np.ones((1, n), bool))).features)
         self.broadcasts = self._try_out()
 
@@ -109,11 +108,10 @@ class FunctionPotential(Potential):
     def code(self) -> SplitCode | None:
         if not self._compiled:
             return None
-        bind, n = load_kernel("bind"), self._n_features
-        code: SplitCode = bind.SplitCode(
-            self.function, bind.same, n_features=n, n_sums=n, users=True
-        )
-        return code
+        from hctrellis.kernels.bind import SplitCode, same
+
+        n = self._n_features
+        return SplitCode(self.function, same, n_features=n, n_sums=n, users=True)
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import ClusterList
-from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_between, as_finite, as_labels
 from hctrellis.potentials.fourvectors import (
@@ -130,7 +129,8 @@ class Ginkgo(_Jet):
         self.lam_root = self.lam if lam_root is None else as_between(lam_root, "lam_root", *RATES)
 
     def code(self) -> SplitCode:
-        splits = load_kernel("splits")
+        from hctrellis.kernels import splits
+
         code: SplitCode = splits.GINKGO_NON_STOP if self.non_stop else splits.GINKGO
         return code
 
@@ -188,8 +188,9 @@ class JetMass(_Jet):
         _check_small(self.momenta, self._products)
 
     def code(self) -> SplitCode:
-        code: SplitCode = load_kernel("splits").JET_MASS
-        return code
+        from hctrellis.kernels.splits import JET_MASS
+
+        return JET_MASS
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return (self.lam, 2 * _log_norm(self.lam))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.imports import ONE_AT_A_TIME, load_kernel
+from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.potentials.checks import as_finite, as_labels, as_positive, as_symmetric
@@ -94,7 +94,8 @@ class Linkage(Potential):
         return Sums(pairs=[self.distances if self.method == "average" else self.distances**2])
 
     def code(self) -> SplitCode:
-        splits = load_kernel("splits")
+        from hctrellis.kernels import splits
+
         code: SplitCode = getattr(splits, self.method.upper())
         return code
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
-from hctrellis.imports import ONE_AT_A_TIME, load_kernel
+from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.potentials.checks import as_count, as_labels
 
@@ -79,8 +79,9 @@ class BetaSplitting(Potential):
         return Sums(by_size=[self._child, self._parent])
 
     def code(self) -> SplitCode:
-        code: SplitCode = load_kernel("splits").SIZES
-        return code
+        from hctrellis.kernels.splits import SIZES
+
+        return SIZES
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()

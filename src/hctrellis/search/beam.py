@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hctrellis.kernels.arrays import Forests, Joins
+from hctrellis.arrays import Forests, Joins
 from hctrellis.logs import FORBIDDEN
 from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.kernels.arrays import LEFT, RIGHT, UP, Climber, Kept
+from hctrellis.arrays import LEFT, RIGHT, UP, Climber, Kept
 from hctrellis.logs import FORBIDDEN
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count, as_positive
@@ -201,7 +201,7 @@ class _Chain:
         self.done = 0
         self._model = model
         self._kernel = model.kernel("climb")
-        self._tree = _climber(model)
+        self._tree = climber(model)
         self._arrays = (self._tree, model.table(3 * n_nodes), model.arrays, room_for(3 * n_nodes))
         self._rng = np.random.default_rng(seed)
         self.kept = Kept(
@@ -242,7 +242,7 @@ class _Chain:
             raise ValueError("the log weight of some split is not a number, or is +inf")
 
 
-def _climber(model: SearchModel) -> Climber:
+def climber(model: SearchModel) -> Climber:
     """Room for a tree, of which only the leaves are there."""
     n = model.potential.n_leaves
     n_nodes = 2 * n - 1

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hctrellis.imports import load_kernel
-from hctrellis.kernels.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, Model, Splits
+from hctrellis.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, Model, Splits
 from hctrellis.potentials.base import Potential
 from hctrellis.trellis.full import name_bad_split
 
@@ -30,6 +29,7 @@ CHAINS = {
     "greedy": ("listing", "joins", "greedy"),
     "beam": ("listing", "joins", "beam"),
     "climb": ("listing", "climb"),
+    "gibbs": ("listing", "climb", "gibbs"),
 }
 """The templates of each search, on top of `unions`."""
 
@@ -107,9 +107,9 @@ class CompiledModel(SearchModel):
         return zip(self.potential.parts, self._codes, strict=True)
 
     def kernel(self, name: str) -> ModuleType:
-        chain = ("unions", *CHAINS[name])
-        module: ModuleType = load_kernel("bind").bind(chain, self._codes)
-        return module
+        from hctrellis.kernels.bind import bind
+
+        return bind(("unions", *CHAINS[name]), self._codes)
 
     def table(self, n_rows: int) -> FloatArray:
         n = self.potential.n_leaves
@@ -158,9 +158,10 @@ class PlainModel(SearchModel):
         self.arrays = Model(np.empty(0, np.int64), np.zeros((0, n + 1)), (), ())
 
     def kernel(self, name: str) -> ModuleType:
+        from hctrellis.kernels.bind import interpret
+
         scope = {"unite": _unite, "weigh_list": self._weigh_list, "CROSS": False}
-        module: ModuleType = load_kernel("bind").interpret(CHAINS[name], scope)
-        return module
+        return interpret(CHAINS[name], scope)
 
     def table(self, n_rows: int) -> FloatArray:
         n = self.potential.n_leaves

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import BoolArray, ClusterList, Lattice, n_splits, n_trees
-from hctrellis.imports import load_kernel
 from hctrellis.memory import SMALL, TooLargeError, available_memory, show_bytes
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.checks import as_count
@@ -179,7 +178,8 @@ def _mask(row: BoolArray) -> int:
 
 def solve_listed(solution: Solution, total: int, progress: Progress) -> None:
     """The upward pass over listed splits: fills the tables of a solution."""
-    passes = load_kernel("passes")
+    from hctrellis.kernels import passes
+
     solution.rest[solution.vertices.leaves] = 1.0
     done = 0
     for chunk in solution.chunks():

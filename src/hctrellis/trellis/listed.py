@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 
 from hctrellis.clusters import BoolArray, Vertices
-from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Potential, Rows, extreme_distances
 
 if TYPE_CHECKING:
@@ -142,7 +141,8 @@ def lattice_chunks(n_leaves: int) -> Iterator[IntArray]:
 
 def lattice_splits(parents: IntArray) -> Splits:
     """All splits of clusters of equal size, given as masks."""
-    passes = load_kernel("passes")
+    from hctrellis.kernels import passes
+
     each = (1 << (int(parents[0]).bit_count() - 1)) - 1
     lefts, rights = np.empty((2, len(parents) * each), np.int64)
     passes.list_splits(parents, lefts, rights)

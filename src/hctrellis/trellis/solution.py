@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Lattice, Vertices, n_trees
-from hctrellis.imports import load_kernel
 from hctrellis.logs import LOG2E, TIE
 from hctrellis.potentials.base import Potential
 from hctrellis.steps import check_stop, in_steps
@@ -138,7 +137,8 @@ class Solution(ABC):
         amounts[P] q(P -> S, R) summed over all R, where q is the probability of a split given its
         parent P. Without amounts: the probability of each cluster, amounts being the result.
         """
-        passes = load_kernel("passes")
+        from hctrellis.kernels import passes
+
         target = np.zeros(self.best.size)
         target[self.root] = 1.0
         for chunk in reversed([*self.chunks()]):
@@ -162,7 +162,8 @@ class Solution(ABC):
 
     def split_probabilities(self, splits: Splits) -> FloatArray:
         """The probabilities of splits given their parents."""
-        passes = load_kernel("passes")
+        from hctrellis.kernels import passes
+
         weights = self.log_weights(splits)
         probabilities = np.empty(len(weights))
         passes.split_probabilities(*splits, weights, self.scale, self.rest, probabilities)
@@ -180,7 +181,8 @@ class Solution(ABC):
 
     def log_weight_moments(self, other: Solution | None = None) -> tuple[float, float]:
         """Mean and variance of the log weight of a tree (under another potential, if given)."""
-        passes = load_kernel("passes")
+        from hctrellis.kernels import passes
+
         of = other or self
         mean, variance = np.zeros(self.best.size), np.zeros(self.best.size)
         for chunk in self.chunks():
@@ -332,7 +334,8 @@ def count_trees(weighed: Weighed, vertices: Vertices, log2_bound: float) -> int:
 
     It is counted modulo as many primes as it takes to know it (Chinese remainder theorem).
     """
-    passes = load_kernel("passes")
+    from hctrellis.kernels import passes
+
     primes = _primes(2 + int(log2_bound / 30))
     count, modulus = 0, 1
     for start in range(0, len(primes), PRIMES_AT_ONCE):

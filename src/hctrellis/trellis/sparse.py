@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, n_trees
 from hctrellis.files import replaced
-from hctrellis.imports import load_kernel
 from hctrellis.memory import TooLargeError
 from hctrellis.potentials.base import Potential, extremes
 from hctrellis.potentials.checks import as_count
@@ -173,7 +172,8 @@ class SparseTrellis:
     @cached_property
     def log_n_trees(self) -> float:
         """Logarithm of the number of trees."""
-        passes = load_kernel("passes")
+        from hctrellis.kernels import passes
+
         best, scale, rest = (np.zeros(self.n_clusters) for _ in range(3))
         rest[: self.n_leaves] = 1.0
         zeros, shares = np.zeros(self.n_splits), np.empty(self.n_splits)
@@ -218,7 +218,8 @@ class SparseTrellis:
 
     def validate(self) -> None:
         """Check that the arrays describe a trellis; a ValueError says what is wrong."""
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         v = self.vertices
         m, s = len(v), len(v.lefts)
         shapes = (v.words.shape, v.offsets.shape, v.lefts.shape, v.rights.shape)
@@ -362,7 +363,8 @@ class SparseSolution(Solution):
         return self.filled[self._part(splits)]
 
     def split_probabilities(self, splits: Splits) -> FloatArray:
-        passes = load_kernel("passes")
+        from hctrellis.kernels import passes
+
         probabilities = np.empty(len(splits.lefts))
         shares = self.shares(splits)
         passes.to_probabilities(splits.parents, splits.offsets, self.rest, shares, probabilities)
@@ -387,7 +389,8 @@ def _weigh(potential: Potential, trellis: SparseTrellis) -> FloatArray:
         return np.empty(0)
     if not compiled(potential):
         return _weigh_numpy(potential, trellis)
-    bind = load_kernel("bind").bind
+    from hctrellis.kernels.bind import bind
+
     v, parts = trellis.vertices, potential.parts
     codes = [code for code in (part.code() for part in parts) if code is not None]
     described = [part.describe(v) for part in parts]
@@ -409,7 +412,8 @@ def _weigh(potential: Potential, trellis: SparseTrellis) -> FloatArray:
 
 def _cross(parts: Sequence[Potential], v: SparseVertices) -> FloatArray:
     """The extreme distance between the children of every split, if a part asks for it."""
-    bitsets = load_kernel("bitsets")
+    from hctrellis.kernels import bitsets
+
     for part in parts:
         code = part.code()
         if code is not None and code.cross is not None:

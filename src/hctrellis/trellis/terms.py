@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.clusters import Lattice
-from hctrellis.imports import load_kernel
 from hctrellis.logs import LOG2E, NEVER
 from hctrellis.potentials.base import Potential, Separable, extremes
 
@@ -68,7 +67,8 @@ class Terms:
 
     def kernel(self, *chain: str) -> Any:
         """A chain of kernels with the split functions of this potential in it."""
-        bind = load_kernel("bind").bind
+        from hctrellis.kernels.bind import bind
+
         return bind(chain, self.codes)
 
     @property
@@ -85,7 +85,8 @@ def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) 
 
     choose_low_bits(n_leaves, linear) says how many leaves are low.
     """
-    GAINS = load_kernel("splits").GAINS
+    from hctrellis.kernels.splits import GAINS
+
     lattice = Lattice(potential.n_leaves)
     node = _Node()
     constant = 0.0

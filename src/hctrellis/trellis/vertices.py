@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray
-from hctrellis.imports import load_kernel
 from hctrellis.memory import check_fits
 from hctrellis.steps import in_steps
 from hctrellis.trellis.listed import CHUNK_SPLITS, Splits
@@ -75,7 +74,8 @@ class SparseVertices:
 
     def find_all(self, masks: Sequence[int]) -> IntArray:
         """The numbers of clusters given as masks; -1 for those that are not there."""
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         words = _words(masks, self.n_leaves)
         found = np.empty(len(words), np.int64)
         hashes, slots = self._table
@@ -90,14 +90,16 @@ class SparseVertices:
         return _rows(self.words[numbers], self.n_leaves)
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         sums = np.zeros(len(self))
         sums[: self.n_leaves] = np.asarray(values, float)
         bitsets.sum_leaves(self.offsets, self.lefts, self.rights, sums)
         return sums
 
     def pair_sums(self, matrix: npt.ArrayLike) -> FloatArray:
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         sums = np.zeros(len(self))
         given = np.ascontiguousarray(matrix, float)
         bitsets.sum_pairs(self.words, self.offsets, self.lefts, self.rights, given, sums)
@@ -106,7 +108,8 @@ class SparseVertices:
     @cached_property
     def _table(self) -> tuple[WordArray, IntArray]:
         """Hashes, and the table by which clusters are found."""
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         hashes, slots = hash_rows(self.words), _slots(len(self))
         bitsets.number_rows(self.words, hashes, slots, np.empty(len(self), np.int64))
         return hashes, slots
@@ -136,7 +139,8 @@ class SparseVertices:
 
     def restrict(self, keep: BoolArray) -> SparseVertices:
         """Some of the clusters, those that can form trees, and the splits between them."""
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         kept = np.array(keep, bool)
         kept[self.leaves] = True
         bitsets.keep_closed(self.offsets, self.lefts, self.rights, self.n_leaves, kept)
@@ -157,7 +161,8 @@ class SparseVertices:
         Where P is split into A and B, and B into C and D, with a probability of `least`: A and C
         may be joined instead, D apart. One more than there is room for if they are too many.
         """
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         splits = (self.offsets, self.lefts, self.rights, self.n_leaves)
         count: int = bitsets.interchanges(
             self.words, *self._table, *splits, chances, masses, least, out
@@ -177,7 +182,8 @@ class SparseVertices:
 
     def find_splits(self) -> Triples:
         """Every split of a cluster into two of these clusters."""
-        bitsets = load_kernel("bitsets")
+        from hctrellis.kernels import bitsets
+
         firsts, _ = _first_leaves(self.words)
         mates = np.argsort(firsts, kind="stable")
         starts = np.searchsorted(firsts[mates], np.arange(self.n_leaves + 1))
@@ -217,7 +223,8 @@ def _leaf_hashes(n_leaves: int) -> WordArray:
 
 def hash_rows(words: WordArray) -> WordArray:
     """The hash of each cluster (see `kernels.bitsets`)."""
-    bitsets = load_kernel("bitsets")
+    from hctrellis.kernels import bitsets
+
     hashes = np.empty(len(words), np.uint64)
     bitsets.hash_rows(words, _leaf_hashes(64 * words.shape[1]), hashes)
     return hashes
@@ -229,7 +236,8 @@ def _slots(n_rows: int) -> IntArray:
 
 def _first_leaves(words: WordArray) -> tuple[IntArray, IntArray]:
     """The lowest leaf of each cluster, and the number of its leaves."""
-    bitsets = load_kernel("bitsets")
+    from hctrellis.kernels import bitsets
+
     firsts, sizes = np.empty((2, len(words)), np.int64)
     bitsets.first_leaves(words, firsts, sizes)
     return firsts, sizes
@@ -240,7 +248,8 @@ def _first_leaves(words: WordArray) -> tuple[IntArray, IntArray]:
 
 def tree_rows(children: IntArray) -> tuple[int, WordArray, WordArray, Triples]:
     """The number of leaves, the clusters of trees (the leaves first), hashes and splits."""
-    bitsets = load_kernel("bitsets")
+    from hctrellis.kernels import bitsets
+
     if children.ndim != 3 or children.shape[2] != 2 or len(children) == 0:
         raise ValueError(f"children must have the shape (trees, n - 1, 2); got {children.shape}")
     n, rows = children.shape[1] + 1, children.shape[0] * children.shape[1]
@@ -279,7 +288,8 @@ def packed(members: BoolArray) -> WordArray:
 
 def merge(n_leaves: int, words: WordArray, hashes: WordArray, triples: Triples) -> SparseVertices:
     """Equal clusters and splits become one; numbered in order."""
-    bitsets = load_kernel("bitsets")
+    from hctrellis.kernels import bitsets
+
     first = np.empty(len(words), np.int64)
     bitsets.number_rows(words, hashes, _slots(len(words)), first)
     kept = np.flatnonzero(first == np.arange(len(words)))
