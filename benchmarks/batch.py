@@ -34,10 +34,10 @@ from common import (
     yardstick_fact,
 )
 from exact import scalar_run, threads_fact
+from hctrellis.batch.lanes import solve_jets
 from hctrellis.clusters import n_splits
-from hctrellis.lanes import solve_jets
 from hctrellis.simulate import Jets, ginkgo
-from hctrellis.trellis.blocks import default_threads
+from hctrellis.support.threads import default_threads
 
 RATES = {"lam": 1.5, "t_cut": 16.0}
 SIZES = (5, 8, 10, 12)

@@ -18,7 +18,7 @@ from sklearn.datasets import load_iris
 
 import hctrellis as hct
 from common import log, machine, table, verdict, write_section
-from hctrellis.beta import choose_beta
+from hctrellis.trust.beta import choose_beta
 
 PROBLEMS, SMALL_PROBLEMS = 500, 50
 LEAST_LEAVES, MOST_LEAVES = 3, 10

@@ -125,7 +125,7 @@ def machine() -> list[str]:
 
 
 def _cores() -> int:
-    from hctrellis.trellis.blocks import default_threads
+    from hctrellis.support.threads import default_threads
 
     return default_threads()
 

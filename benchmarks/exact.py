@@ -39,7 +39,7 @@ from common import (
 )
 from hctrellis.clusters import Lattice, n_splits
 from hctrellis.kernels.bind import bind
-from hctrellis.trellis.blocks import default_threads
+from hctrellis.support.threads import default_threads
 
 SIZES = (12, 14, 16, 18)
 LARGE_SIZE = 20

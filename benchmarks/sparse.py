@@ -17,8 +17,8 @@ import numpy as np
 import hctrellis as hct
 from common import best_seconds, log, machine, table, verdict, write_section
 from hctrellis import simulate
+from hctrellis.build.grow import grow
 from hctrellis.reproduce import sparse
-from hctrellis.trellis.grow import grow
 from hctrellis.trellis.sparse import SparseTrellis
 
 Row = list[str]

@@ -39,7 +39,8 @@ from hctrellis.cli.sources import Cells, read_source
 from hctrellis.cli.tables import Options, as_items
 from hctrellis.reproduce.expression import read_expression
 from hctrellis.simulate import Jets, ginkgo
-from hctrellis.treeformats import parse_newick_support, read_newicks, read_nexus, write_nexus
+from hctrellis.treefiles import read_newicks, read_nexus, write_nexus
+from hctrellis.trees.newick import parse_newick_support
 from hctrellis.trellis.sparse import SparseTrellis
 
 

@@ -27,10 +27,10 @@ from hypothesis import strategies as st
 import hctrellis as hct
 from gallery import affinities, momenta, points, similarities
 from hctrellis.batch import engines, inputs, run, store
-from hctrellis.batch.fingerprint import fingerprint
 from hctrellis.clusters import n_trees
 from hctrellis.simulate import ginkgo
-from hctrellis.treeformats import newick_many
+from hctrellis.support.fingerprint import fingerprint
+from hctrellis.trees.newick import newick_many
 
 SIZES = (5, 1, 2, 7, 3, 2, 5, 8, 1, 4, 6, 5)
 JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
@@ -560,7 +560,7 @@ def test_progress_bar(monkeypatch):
         yield lambda *at: shown.append(at)
         shown.append("gone")
 
-    monkeypatch.setattr("hctrellis.progress.bar", bar)
+    monkeypatch.setattr("hctrellis.support.progress.bar", bar)
     batch(chunk_size=5, progress=True)
     assert shown == [(0, 12), (5, 12), (10, 12), (12, 12), (12, 12), "gone"]
 

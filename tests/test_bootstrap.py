@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import hctrellis as hct
 from hctrellis import bootstrap
-from hctrellis.bootstrap import SCALES, _fit, bootstrap_support
+from hctrellis.trust.bootstrap import SCALES, _fit, bootstrap_support
 
 
 def groups(n=9, d=30, seed=0, spread=1.0):

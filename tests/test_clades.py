@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
-from hctrellis.potentials.clades import CladeDistribution
-from hctrellis.treeformats import read_nexus, write_nexus
-from hctrellis.weighted import WeightedTrees
+from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.treefiles import read_nexus, write_nexus
+from hctrellis.treefiles.weighted import WeightedTrees
 
 pytestmark = pytest.mark.filterwarnings("ignore:every tree has the same weight")
 

@@ -15,7 +15,8 @@ import hctrellis as hct
 from hctrellis.cli import main
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
 from hctrellis.cli.tables import Items, Options, as_items
-from hctrellis.treeformats import parse_newick_support, read_newicks, read_nexus
+from hctrellis.treefiles import read_newicks, read_nexus
+from hctrellis.trees.newick import parse_newick_support
 
 ANIMALS = "name,x,y\nape,1,2\nbat,2,2\ncat,8,9\ndog,9,9\neel,30,1\n"
 LABELS = ["ape", "bat", "cat", "dog", "eel"]

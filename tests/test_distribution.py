@@ -13,7 +13,7 @@ import hctrellis as hct
 import naive
 from cases import IMPOSSIBLE, SOME, near, over, size, solved, tolerance
 from gallery import PROBLEMS, listing, momenta, points, posterior, quiet, similarities
-from hctrellis.distribution import LogWeightDistribution
+from hctrellis.posterior.distribution import LogWeightDistribution
 
 TIE = 1e-10  # of log weights, relative to their size
 

@@ -9,9 +9,9 @@ from scipy.cluster.hierarchy import is_valid_linkage, linkage
 from scipy.spatial.distance import pdist, squareform
 
 import hctrellis as hct
-from hctrellis.beta import choose_beta
-from hctrellis.partition import best_partition, cut_tree, probable_partition
-from hctrellis.posterior import MAX_EXACT_LEAVES
+from hctrellis.infer import MAX_EXACT_LEAVES
+from hctrellis.posterior.partition import best_partition, cut_tree, probable_partition
+from hctrellis.trust.beta import choose_beta
 
 pytest.importorskip("sklearn")
 
@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hctrellis.estimator import POTENTIALS, TrellisClustering
+from hctrellis.tables.estimator import POTENTIALS, TrellisClustering
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import hctrellis as hct
-from hctrellis.bootstrap import bootstrap_support
-from hctrellis.potentials.checks import as_labels
 from hctrellis.report import report_html
+from hctrellis.support.checks import as_labels
+from hctrellis.trust.bootstrap import bootstrap_support
 
 pd = pytest.importorskip("pandas")
 
@@ -23,7 +23,7 @@ MATRICES = {
 
 
 def estimate(data, **options):
-    estimator = pytest.importorskip("hctrellis.estimator")
+    estimator = pytest.importorskip("hctrellis.tables.estimator")
     return estimator.TrellisClustering(beta=1.0, **options).fit(data).posterior_
 
 

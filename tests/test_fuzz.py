@@ -27,7 +27,8 @@ from hctrellis.cli.sources import Cells, read_source
 from hctrellis.cli.tables import Options, as_items
 from hctrellis.kernels import bind
 from hctrellis.simulate import Jets, ginkgo
-from hctrellis.treeformats import parse_newick_support, read_nexus, write_nexus
+from hctrellis.treefiles import read_nexus, write_nexus
+from hctrellis.trees.newick import parse_newick_support
 from hctrellis.trellis.sparse import SparseTrellis
 
 pytest.importorskip("typer")
@@ -109,7 +110,7 @@ def test_deep_newick():
 
 
 def test_deep_support_does_not_fit(monkeypatch):
-    monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 1 << 30)
+    monkeypatch.setattr("hctrellis.support.memory.available_memory", lambda: 1 << 30)
     with bounded(10.0), refused(MemoryError):
         parse_newick_support(deep_newick("0.9"))
 
@@ -241,7 +242,7 @@ def test_trellis_that_unpacks_to_much(tmp_path, monkeypatch):
     assert path.stat().st_size < 2**18
     with bounded(), refused():
         SparseTrellis.load(path)
-    monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 2**26)
+    monkeypatch.setattr("hctrellis.support.memory.available_memory", lambda: 2**26)
     with bounded(megabytes=50), refused(MemoryError):
         SparseTrellis.load(path)
 
@@ -265,7 +266,7 @@ def parquet_bomb(path: Path) -> Path:
 def test_parquet_that_unpacks_to_much(tmp_path, monkeypatch):
     path = parquet_bomb(tmp_path / "bomb.parquet")
     assert path.stat().st_size < 2**20
-    monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 2**26)
+    monkeypatch.setattr("hctrellis.support.memory.available_memory", lambda: 2**26)
     with bounded(megabytes=100):
         with refused(MemoryError):
             Jets.from_parquet(path)

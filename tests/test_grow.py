@@ -10,7 +10,7 @@ import pytest
 
 import hctrellis as hct
 from hctrellis import build, orders, simulate
-from hctrellis.trellis.grow import Step
+from hctrellis.build.grow import Step
 
 N = 11
 
@@ -51,7 +51,7 @@ def test_grows_to_the_full_trellis_if_there_is_room():
 
 def test_without_memory_for_a_beam(monkeypatch):
     potential = dasgupta(200)
-    monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 20 << 20)
+    monkeypatch.setattr("hctrellis.support.memory.available_memory", lambda: 20 << 20)
     with pytest.raises(hct.TooLargeError, match="a beam search over 200 leaves"):
         hct.beam_search(potential, width=100)
     growth = hct.grow(potential, 500, None, rng=1, restarts=1, max_rounds=1)
@@ -88,9 +88,9 @@ def test_every_tree_forbidden():
 
 
 def test_infer_grows_beyond_the_exact_limit(monkeypatch):
-    monkeypatch.setattr("hctrellis.posterior.MAX_EXACT_LEAVES", 8)
+    monkeypatch.setattr("hctrellis.posterior.posterior.MAX_EXACT_LEAVES", 8)
     defaults = (60, 5.0, *hct.grow.__defaults__[2:])
-    monkeypatch.setattr("hctrellis.trellis.grow.grow.__defaults__", defaults)
+    monkeypatch.setattr("hctrellis.build.grow.grow.__defaults__", defaults)
     potential = dasgupta(9)
     with pytest.warns(UserWarning, match="9 leaves are too many for all trees; .* not converged"):
         post = hct.infer(potential)

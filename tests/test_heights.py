@@ -10,7 +10,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, is_monotonic, is_valid_linkage, linkage
 
 import hctrellis as hct
-from hctrellis.potentials.clades import CladeDistribution
+from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.tree import Tree
 
 ROWS = np.random.default_rng(0).normal(size=(6, 3)) * [10, 5, 1]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import hctrellis as hct
 from gallery import PROBLEMS, momenta, points, quiet, similarities
-from hctrellis.arrays import UP
 from hctrellis.search import SearchResult, greedy, local, local_search
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.local import _Chain
 from hctrellis.search.model import PlainModel, search_model
+from hctrellis.support.arrays import UP
 
 COMPILED = ("single", "dasgupta", "ginkgo, root rate", "average", "ginkgo, some forbidden")
 MOVED = [name for name, problem in PROBLEMS.items() if problem.n >= 5]

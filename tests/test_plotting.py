@@ -24,8 +24,8 @@ from hctrellis.plotting import (
     plot_samples,
     plot_top_trees,
     plot_trellis,
-    show_probability,
 )
+from hctrellis.support.printable import show_probability
 from hctrellis.trellis.sparse import SparseTrellis
 
 mpl.use("Agg")
@@ -37,7 +37,8 @@ from matplotlib.text import Text  # noqa: E402
 
 from hctrellis.plotting.hasse import _spread  # noqa: E402
 from hctrellis.plotting.labels import shorten, text_width  # noqa: E402
-from hctrellis.plotting.style import BLUE, ORANGE, PALE, shade  # noqa: E402
+from hctrellis.plotting.style import PALE, shade  # noqa: E402
+from hctrellis.support.colors import BLUE, ORANGE  # noqa: E402
 
 LABELS = ["a", "b", "c", "d"]
 LINE = [[0.0], [1.0], [3.0], [7.0]]

@@ -15,15 +15,15 @@ import pytest
 
 import hctrellis as hct
 from browser import browser
-from hctrellis.beta import choose_beta, sensitivity
-from hctrellis.bootstrap import bootstrap_support
+from hctrellis.build.grow import Growth, Step
+from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.cli import main
-from hctrellis.potentials.clades import CladeDistribution
 from hctrellis.report import report_html, words, write_report
 from hctrellis.report.findings import LISTED, RIVAL, below_root, collect
 from hctrellis.report.notes import meaning
-from hctrellis.trellis.grow import Growth, Step
 from hctrellis.trellis.sparse import SparseTrellis
+from hctrellis.trust.beta import choose_beta, sensitivity
+from hctrellis.trust.bootstrap import bootstrap_support
 
 pytest.importorskip("plotly")
 

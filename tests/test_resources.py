@@ -17,8 +17,8 @@ import hctrellis as hct
 from children import run, start, told
 from hctrellis import memory
 from hctrellis.cli import main
-from hctrellis.files import replaced, write_text
 from hctrellis.simulate import ginkgo
+from hctrellis.support.files import replaced, write_text
 
 SOON = 0.5  # seconds within which Ctrl-C is to end everything
 TRIES = 3  # of each, since the machine may be busy

@@ -15,7 +15,7 @@ import hctrellis as hct
 import naive
 from cases import SOME, in_sets, over, solved
 from gallery import listing, momenta, posterior, quiet, similarities
-from hctrellis.sample import TreeSample
+from hctrellis.posterior.sample import TreeSample
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 MANY = 1_000_000
@@ -223,7 +223,9 @@ def test_distinct_trees_that_share_a_key(monkeypatch):
     """Keys of rows are only a shortcut: if two trees share one, rows are compared in full."""
     sample = posterior("dasgupta, 6 leaves").sample(300, rng=1)
     expected = len({tuple(row) for row in sample.clusters.tolist()})
-    monkeypatch.setattr("hctrellis.sample._row_keys", lambda rows: np.zeros(len(rows), np.int64))
+    monkeypatch.setattr(
+        "hctrellis.posterior.sample._row_keys", lambda rows: np.zeros(len(rows), np.int64)
+    )
     again = TreeSample(sample.potential, sample.vertices, sample.clusters, sample.lefts)
     assert again.n_distinct == expected
     np.testing.assert_array_equal(again.counts()[1], sample.counts()[1])

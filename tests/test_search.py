@@ -23,10 +23,10 @@ from gallery import (
     quiet,
     similarities,
 )
-from hctrellis.arrays import SIZE, SUMS
 from hctrellis.search import beam_search, greedy
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import CompiledModel, PlainModel, room_for, search_model
+from hctrellis.support.arrays import SIZE, SUMS
 
 COMPILED = ("single, 6 leaves", "dasgupta, 6 leaves", "ginkgo, 6 leaves", "average, 6 leaves")
 SMALL = [name for name, problem in PROBLEMS.items() if problem.n <= 6]
@@ -359,6 +359,6 @@ def test_not_a_potential(search):
 
 
 def test_too_wide_a_beam(monkeypatch):
-    monkeypatch.setattr("hctrellis.memory.available_memory", lambda: 1 << 30)
+    monkeypatch.setattr("hctrellis.support.memory.available_memory", lambda: 1 << 30)
     with pytest.raises(hct.TooLargeError, match="use a smaller width"):
         beam_search(hct.BetaSplitting(200), width=10_000)

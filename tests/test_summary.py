@@ -37,8 +37,8 @@ from gallery import (
     quiet,
     similarities,
 )
-from hctrellis.summary import ConsensusTree, best_first
-from hctrellis.treeformats import parse_newick_support
+from hctrellis.posterior.summary import ConsensusTree, best_first
+from hctrellis.trees.newick import parse_newick_support
 
 relaxed = settings(deadline=None, max_examples=25)
 seeds = st.integers(0, 10_000)

@@ -6,7 +6,7 @@ import pytest
 import hctrellis as hct
 from cases import everywhere, leaves, marginals, solved, tolerance
 from gallery import PROBLEMS, posterior, similarities
-from hctrellis.table import ClusterRow, ClusterTable
+from hctrellis.posterior.table import ClusterRow, ClusterTable
 
 LABELS = tuple("abcde")
 

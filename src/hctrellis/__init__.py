@@ -8,16 +8,14 @@ post.map_tree, post.map_log_probability, post.log_partition
 
 from typing import TYPE_CHECKING, Any
 
-from hctrellis import orders, simulate
+from hctrellis import build, simulate
 from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
-from hctrellis.beta import choose_beta, sensitivity
-from hctrellis.bootstrap import bootstrap_support
-from hctrellis.branch import where
-from hctrellis.memory import TooLargeError
-from hctrellis.posterior import NoTreeError, Posterior, infer
+from hctrellis.build.grow import Growth, grow
+from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.infer import infer
+from hctrellis.posterior.posterior import NoTreeError, Posterior
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.clades import CladeDistribution
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.potentials.function import FunctionPotential
@@ -26,15 +24,18 @@ from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.report import report_html, write_report
 from hctrellis.search import SearchResult, beam_search, greedy, local_search
+from hctrellis.support.branch import where
+from hctrellis.support.memory import TooLargeError
 from hctrellis.tree import Tree
-from hctrellis.trellis import build
+from hctrellis.trellis import orders
 from hctrellis.trellis.full import FullTrellis
-from hctrellis.trellis.grow import Growth, grow
 from hctrellis.trellis.sparse import SparseTrellis
+from hctrellis.trust.beta import choose_beta, sensitivity
+from hctrellis.trust.bootstrap import bootstrap_support
 
 if TYPE_CHECKING:
     from hctrellis import plotting as plotting
-    from hctrellis.estimator import TrellisClustering as TrellisClustering
+    from hctrellis.tables.estimator import TrellisClustering as TrellisClustering
 
 __all__ = [
     "BatchResult",
@@ -79,7 +80,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "TrellisClustering":
-        return import_module("hctrellis.estimator").TrellisClustering
+        return import_module("hctrellis.tables.estimator").TrellisClustering
     if name == "plotting":
         return import_module("hctrellis.plotting")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,16 +11,21 @@ describe clusters by sums: over leaves (`leaf_sums`), over pairs of leaves (`pai
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray, Tree
+    from hctrellis.support.types import BoolArray, FloatArray, IntArray
+    from hctrellis.tree import Tree
 
-BoolArray = npt.NDArray[np.bool_]
+Cluster: TypeAlias = int | str | Iterable[str | int]
+"""A cluster of leaves: a mask, one label, or an iterable of labels or leaf indices."""
+
+_SHOWN_LABELS = 6
 
 
 class Clusters(Protocol):
@@ -171,6 +176,62 @@ class ClusterList:
     @cached_property
     def _floats(self) -> FloatArray:
         return self._members.astype(float)
+
+
+def cluster_mask(items: Cluster, index_of: Mapping[str, int], n_leaves: int) -> int:
+    """Return the mask of a set of leaves given as mask, label, or labels and indices."""
+    if isinstance(items, int | np.integer):
+        mask = int(items)
+        if not 0 < mask < 1 << n_leaves:
+            raise ValueError(
+                f"{mask} is not the mask of a cluster of {n_leaves} leaves; expected an integer "
+                f"from 1 to 2**{n_leaves} - 1 (to name leaf {mask}, give [{mask}])."
+            )
+        return mask
+    mask = 0
+    for item in (items,) if isinstance(items, str) else items:
+        mask |= 1 << leaf_index(item, index_of, n_leaves)
+    if not mask:
+        raise ValueError("the cluster is empty; expected at least one label or leaf index.")
+    return mask
+
+
+def show_cluster(mask: int, labels: Sequence[str]) -> str:
+    """Return a cluster as text for messages, cut after a few labels."""
+    members = mask_labels(mask, labels)
+    shown = ", ".join(f"{label!r:.80}" for label in members[:_SHOWN_LABELS])
+    more = f", ... ({len(members)} leaves)" if len(members) > _SHOWN_LABELS else ""
+    return "{" + shown + more + "}"
+
+
+def leaf_index(item: str | int, index_of: Mapping[str, int], n_leaves: int) -> int:
+    """Return the index of a leaf given by label or index."""
+    if isinstance(item, str) and item in index_of:
+        return index_of[item]
+    if isinstance(item, int | np.integer) and 0 <= item < n_leaves:
+        return int(item)
+    raise ValueError(
+        f"{item!r:.80} is not a leaf; expected a label of the tree or an index from 0 to "
+        f"{n_leaves - 1}."
+    )
+
+
+def mask_leaves(mask: int) -> list[int]:
+    """The leaves of a cluster, in order.
+
+    >>> mask_leaves(0b1011)
+    [0, 1, 3]
+    """
+    return [leaf for leaf in range(mask.bit_length()) if mask >> leaf & 1]
+
+
+def mask_labels(mask: int, labels: Sequence[str]) -> list[str]:
+    """The labels of the leaves of a cluster, in order.
+
+    >>> mask_labels(0b101, ("a", "b", "c"))
+    ['a', 'c']
+    """
+    return [labels[leaf] for leaf in mask_leaves(mask)]
 
 
 def split_members(tree: Tree) -> tuple[BoolArray, BoolArray, BoolArray]:

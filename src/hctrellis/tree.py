@@ -2,7 +2,7 @@
 
 In comes any description of a hierarchy (an array of children, nested pairs, clusters, Newick, a
 linkage matrix, a networkx graph, JSON); out goes one canonical value that can be compared, hashed
-and written again. Reading and writing live in `hctrellis.treeformats`.
+and written again. The formats are in `hctrellis.trees`.
 
 A tree over n leaves has 2n - 1 nodes: the leaves 0 .. n-1 and the internal nodes n .. 2n-2, each
 the union of two lower nodes, the root last. A cluster is written as a Python integer, its mask:
@@ -20,20 +20,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from hctrellis.treeformats import Nested, Support
+from hctrellis.clusters import Cluster, cluster_mask, show_cluster
+from hctrellis.support.types import FloatArray, IntArray
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-Cluster: TypeAlias = int | str | Iterable[str | int]
-"""A cluster of leaves: a mask, one label, or an iterable of labels or leaf indices."""
+if TYPE_CHECKING:
+    from hctrellis.trees.nested import Nested
+    from hctrellis.trees.newick import Support
 
 Measure: TypeAlias = "Callable[[Tree], npt.ArrayLike | None]"
 """A function that gives the heights of a tree."""
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-_SHOWN_LABELS = 6
 _SHOWN_CHARACTERS = 60
 
 
@@ -136,7 +134,7 @@ class Tree:
         >>> Tree.from_nested([2, [0, 1]], labels=["x", "y", "z"])
         Tree(3 leaves: ((x,y),z))
         """
-        from hctrellis.treeformats import parse_nested
+        from hctrellis.trees.nested import parse_nested
 
         return cls(*parse_nested(nested, labels))
 
@@ -167,7 +165,7 @@ class Tree:
         >>> Tree.from_clusters([0b0011, 0b1100])
         Tree(4 leaves: ((0,1),(2,3)))
         """
-        from hctrellis.treeformats import parse_clusters
+        from hctrellis.trees.nested import parse_clusters
 
         return cls(*parse_clusters(clusters, labels))
 
@@ -177,14 +175,14 @@ class Tree:
 
         Heights are taken from the branch lengths if all are there and all leaves are equally
         far from the root (within 1e-6, relative). Underscores are kept. Labels of internal nodes
-        are dropped: see `hctrellis.treeformats.parse_newick_support` to read support values.
+        are dropped: see `hctrellis.trees.newick.parse_newick_support` to read support values.
 
         Examples
         --------
         >>> Tree.from_newick("((a:1,b:1)0.93:2,'c d':3);").heights
         array([1., 3.])
         """
-        from hctrellis.treeformats import newick_parts, parse_newick
+        from hctrellis.trees.newick import newick_parts, parse_newick
 
         return cls(*newick_parts(parse_newick(text)))
 
@@ -199,7 +197,7 @@ class Tree:
         >>> Tree.from_linkage([[0, 1, 0.5, 2], [2, 3, 2.0, 3]], labels=["a", "b", "c"])
         Tree(3 leaves: ((a,b),c))
         """
-        from hctrellis.treeformats import parse_linkage
+        from hctrellis.trees.linkage import parse_linkage
 
         return cls(*parse_linkage(Z, labels))
 
@@ -210,7 +208,7 @@ class Tree:
         A leaf's label is its attribute ``label``, else its node id as a string; leaves keep the
         order of the graph's nodes. Heights are read if every internal node has a ``height``.
         """
-        from hctrellis.treeformats import parse_networkx
+        from hctrellis.trees.networkx import parse_networkx
 
         return cls(*parse_networkx(graph))
 
@@ -224,7 +222,7 @@ class Tree:
         >>> Tree.from_json(tree.to_json()) == tree
         True
         """
-        from hctrellis.treeformats import parse_json
+        from hctrellis.trees.json import parse_json
 
         return cls(*parse_json(text))
 
@@ -241,7 +239,7 @@ class Tree:
         >>> Tree.from_newick("((a,b),c);").to_nested()
         (('a', 'b'), 'c')
         """
-        from hctrellis.treeformats import format_nested
+        from hctrellis.trees.nested import format_nested
 
         return format_nested(self)
 
@@ -279,7 +277,7 @@ class Tree:
         >>> tree.to_newick(lengths=True)
         '((a:1.0,b:1.0):2.0,c:3.0);'
         """
-        from hctrellis.treeformats import format_newick
+        from hctrellis.trees.newick import format_newick
 
         return format_newick(self, support, lengths, support_format, length_format)
 
@@ -303,7 +301,7 @@ class Tree:
         >>> Tree.from_newick("((a,b),c);").to_linkage().tolist()
         [[0.0, 1.0, 1.0, 2.0], [2.0, 3.0, 2.0, 3.0]]
         """
-        from hctrellis.treeformats import format_linkage
+        from hctrellis.trees.linkage import format_linkage
 
         return format_linkage(
             self, None if heights is None else _as_heights(heights, self.n_leaves)
@@ -315,7 +313,7 @@ class Tree:
         Node ids are the node numbers; every node has its ``size``, leaves their ``label``, and
         internal nodes their ``height`` if the tree has heights.
         """
-        from hctrellis.treeformats import format_networkx
+        from hctrellis.trees.networkx import format_networkx
 
         return format_networkx(self)
 
@@ -328,7 +326,7 @@ class Tree:
         {"format": "hctrellis-tree", "version": 1,
          "labels": ["a", "b"], "children": [[0, 1]], "heights": null}
         """
-        from hctrellis.treeformats import format_json
+        from hctrellis.trees.json import format_json
 
         return format_json(self)
 
@@ -352,7 +350,7 @@ class Tree:
         │ └─ b
         └─ c
         """
-        from hctrellis.treeformats import format_text
+        from hctrellis.trees.text import format_text
 
         return format_text(self, annotate)
 
@@ -622,7 +620,8 @@ class Tree:
         return self._hash
 
     def __repr__(self) -> str:
-        from hctrellis.treeformats import format_newick, printable
+        from hctrellis.support.printable import printable
+        from hctrellis.trees.newick import format_newick
 
         shape = printable(format_newick(self).removesuffix(";"))
         if len(shape) > _SHOWN_CHARACTERS:
@@ -675,44 +674,6 @@ class Tree:
             last.append(max(last[left], last[right]))
         nodes = zip(first, last, self.sizes.tolist(), strict=True)
         return {(low, high) for low, high, size in nodes if 1 < size == high - low + 1}
-
-
-def cluster_mask(items: Cluster, index_of: Mapping[str, int], n_leaves: int) -> int:
-    """Return the mask of a set of leaves given as mask, label, or labels and indices."""
-    if isinstance(items, int | np.integer):
-        mask = int(items)
-        if not 0 < mask < 1 << n_leaves:
-            raise ValueError(
-                f"{mask} is not the mask of a cluster of {n_leaves} leaves; expected an integer "
-                f"from 1 to 2**{n_leaves} - 1 (to name leaf {mask}, give [{mask}])."
-            )
-        return mask
-    mask = 0
-    for item in (items,) if isinstance(items, str) else items:
-        mask |= 1 << leaf_index(item, index_of, n_leaves)
-    if not mask:
-        raise ValueError("the cluster is empty; expected at least one label or leaf index.")
-    return mask
-
-
-def show_cluster(mask: int, labels: Sequence[str]) -> str:
-    """Return a cluster as text for messages, cut after a few labels."""
-    members = [label for leaf, label in enumerate(labels) if mask >> leaf & 1]
-    shown = ", ".join(f"{label!r:.80}" for label in members[:_SHOWN_LABELS])
-    more = f", ... ({len(members)} leaves)" if len(members) > _SHOWN_LABELS else ""
-    return "{" + shown + more + "}"
-
-
-def leaf_index(item: str | int, index_of: Mapping[str, int], n_leaves: int) -> int:
-    """Return the index of a leaf given by label or index."""
-    if isinstance(item, str) and item in index_of:
-        return index_of[item]
-    if isinstance(item, int | np.integer) and 0 <= item < n_leaves:
-        return int(item)
-    raise ValueError(
-        f"{item!r:.80} is not a leaf; expected a label of the tree or an index from 0 to "
-        f"{n_leaves - 1}."
-    )
 
 
 def _as_children(children: npt.ArrayLike) -> IntArray:
@@ -796,24 +757,6 @@ def _as_heights(heights: npt.ArrayLike, n_leaves: int) -> FloatArray:
         row = int((~np.isfinite(array)).argmax())
         raise ValueError(f"height {row} is {array[row]}; expected finite heights or none at all.")
     return array
-
-
-def raised(tree: Tree, heights: FloatArray | None = None) -> FloatArray:
-    """Heights that no child exceeds: each raised to that of its highest child, leaves at 0.
-
-    Those given, else those of the tree, else the number of leaves less one.
-
-    Examples
-    --------
-    >>> raised(Tree.from_newick("((a,b),c);"), np.array([2.0, 1.0]))
-    array([2., 2.])
-    """
-    heights = tree.heights if heights is None else heights
-    wanted = (tree.sizes[tree.n_leaves :] - 1 if heights is None else heights).tolist()
-    level = [0.0] * tree.n_leaves
-    for (left, right), height in zip(tree.children.tolist(), wanted, strict=True):
-        level.append(max(height, level[left], level[right]))
-    return np.array(level[tree.n_leaves :], float)
 
 
 def _read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

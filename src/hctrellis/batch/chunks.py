@@ -17,10 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hctrellis.batch.fingerprint import fingerprint
-from hctrellis.batch.prepared import Prepared, prepare
-from hctrellis.batch.tables import arrow
-from hctrellis.lanes import (
+from hctrellis.batch.lanes import (
     Columns,
     Model,
     explain,
@@ -29,13 +26,15 @@ from hctrellis.lanes import (
     weigh_group,
     weigh_jets,
 )
+from hctrellis.batch.prepared import Prepared, prepare
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import default_labels
+from hctrellis.support.arrow import arrow
+from hctrellis.support.checks import default_labels
+from hctrellis.support.fingerprint import fingerprint
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.clusters import BoolArray
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import BoolArray, FloatArray, IntArray
 
 DECIMAL_DIGITS = 38  # of an Arrow decimal; (2n - 3)!! has 36 at the 28 leaves that are possible
 
@@ -256,7 +255,7 @@ class Answers:
         self._write_trees(rows, found.children, solved & (found.log_partition > -math.inf))
 
     def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:
-        from hctrellis.treeformats import newick_many
+        from hctrellis.trees.newick import newick_many
 
         if not possible.all():
             rows, children = rows[possible], children[possible]

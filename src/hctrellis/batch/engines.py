@@ -20,9 +20,9 @@ from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hctrellis.potentials.checks import as_count
-from hctrellis.steps import stopped_by
-from hctrellis.trellis.blocks import default_threads
+from hctrellis.support.checks import as_count
+from hctrellis.support.steps import stopped_by
+from hctrellis.support.threads import default_threads
 
 if TYPE_CHECKING:
     from hctrellis.batch.chunks import Chunk

@@ -20,17 +20,17 @@ import numpy as np
 
 from hctrellis.batch import momenta as layout
 from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk
+from hctrellis.batch.lanes import Model
 from hctrellis.batch.momenta import Particles
-from hctrellis.batch.tables import arrow, check_size, is_text, open_parquet, readable, texts
-from hctrellis.lanes import Model
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.support.arrow import arrow, check_size, is_text, open_parquet, readable, texts
+from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
-from hctrellis.treeformats import printable
 from hctrellis.trellis.full import MAX_LEAVES
 
 if TYPE_CHECKING:
-    from hctrellis.tree import IntArray
+    from hctrellis.support.types import IntArray
 
 MODELS: dict[str, Model] = {"ginkgo": Ginkgo, "jetmass": JetMass}
 READ_ROWS = 20_000  # jets of a file that are in memory at a time, or a chunk if that is more

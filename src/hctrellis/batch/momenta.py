@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.batch.tables import arrow
-from hctrellis.imports import ONE_AT_A_TIME
-from hctrellis.treeformats import printable
+from hctrellis.support.arrow import arrow
+from hctrellis.support.imports import ONE_AT_A_TIME
+from hctrellis.support.printable import printable
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 COMPONENTS = ("E", "px", "py", "pz")
 ENERGIES = ("e", "energy")  # the first that is there counts; here and below in any case

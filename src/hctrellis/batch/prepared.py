@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hctrellis.lanes import Model, with_parameters
+from hctrellis.batch.lanes import Model, with_parameters
 from hctrellis.potentials.fourvectors import LARGEST_ENERGY, repair, space_like
 
 if TYPE_CHECKING:
-    from hctrellis.clusters import BoolArray
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import BoolArray, FloatArray, IntArray
 
 LEAST_USUAL = 1e-100  # components below this may be too small for the model
 PAIRS_AT_ONCE = 1 << 20  # of particles, when jets are repaired

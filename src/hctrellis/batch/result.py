@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hctrellis.batch.tables import arrow, parquet
-from hctrellis.files import replaced
-from hctrellis.imports import ONE_AT_A_TIME
+from hctrellis.support.arrow import arrow, parquet
+from hctrellis.support.files import replaced
+from hctrellis.support.imports import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

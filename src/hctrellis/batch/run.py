@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from hctrellis.batch.chunks import Wanted, solve_chunk
 from hctrellis.batch.engines import as_engine
 from hctrellis.batch.inputs import as_source
+from hctrellis.batch.lanes import COUNTABLE_LEAVES
 from hctrellis.batch.result import BatchResult
 from hctrellis.batch.store import Folder, Memory
-from hctrellis.batch.tables import arrow
-from hctrellis.lanes import COUNTABLE_LEAVES
-from hctrellis.potentials.checks import as_count
-from hctrellis.progress import Progress, followed
+from hctrellis.support.arrow import arrow
+from hctrellis.support.checks import as_count
+from hctrellis.support.progress import Progress, followed
 
 if TYPE_CHECKING:
     from hctrellis.batch.inputs import Source

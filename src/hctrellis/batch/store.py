@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hctrellis._version import __version__
 from hctrellis.batch.result import COUNTED, BatchResult, Summary
-from hctrellis.batch.tables import arrow, parquet
-from hctrellis.treeformats import printable
+from hctrellis.support.arrow import arrow, parquet
+from hctrellis.support.files import replaced
+from hctrellis.support.printable import printable
 
 if TYPE_CHECKING:
     from hctrellis.batch.chunks import Chunk
@@ -166,7 +167,8 @@ class Folder(Store):
             )
         else:
             text = json.dumps({**FORMAT, "settings": self._settings}, indent=1)
-            self._write(manifest, lambda path: path.write_text(text, encoding="utf-8"))
+            with replaced(manifest, alone=True) as half:
+                half.write_text(text, encoding="utf-8")
 
     def _compare(self, manifest: Path) -> None:
         try:
@@ -231,7 +233,8 @@ class Folder(Store):
     def add(self, index: int, table: Any) -> None:
         self._count(index, table)
         marked = table.replace_schema_metadata({FINGERPRINT: self._fingerprints.pop(index)})
-        self._write(self._part(index), lambda path: parquet().write_table(marked, path))
+        with replaced(self._part(index), alone=True) as half:
+            parquet().write_table(marked, half)
 
     def result(self) -> BatchResult:
         return BatchResult.from_parts(
@@ -243,20 +246,6 @@ class Folder(Store):
 
     def _parts(self) -> list[Path]:
         return sorted(self.path.glob(PARTS))
-
-    def _write(self, path: Path, write: Callable[[Path], object]) -> None:
-        """Write a file so that it is whole or not there."""
-        half = path.with_name(f".{path.name}.tmp")
-        try:
-            write(half)
-            with half.open("rb") as file:
-                os.fsync(file.fileno())
-            half.replace(path)
-        except OSError as error:
-            raise _cannot_write(path, error) from None
-        finally:
-            with suppress(OSError):
-                half.unlink(missing_ok=True)
 
 
 class _Lock:

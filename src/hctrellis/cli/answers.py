@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.console import Console
 
 import hctrellis as hct
+from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.cli.sources import Cells, read_source
 from hctrellis.cli.tables import Items, Options, as_items
-from hctrellis.posterior import MAX_EXACT_LEAVES
-from hctrellis.potentials.clades import CladeDistribution
-from hctrellis.progress import Progress, bar
+from hctrellis.infer import MAX_EXACT_LEAVES
 from hctrellis.report.words import too_few
+from hctrellis.support.progress import Progress, bar
 
 if TYPE_CHECKING:
-    from hctrellis.beta import BetaChoice, Make, SensitivityRow
-    from hctrellis.bootstrap import BootstrapSupport
+    from hctrellis.build.grow import Step
     from hctrellis.potentials.linkage import Method
-    from hctrellis.tree import FloatArray
-    from hctrellis.trellis.grow import Step
-    from hctrellis.weighted import WeightedTrees
+    from hctrellis.support.types import FloatArray
+    from hctrellis.treefiles.weighted import WeightedTrees
+    from hctrellis.trust.beta import BetaChoice, Make, SensitivityRow
+    from hctrellis.trust.bootstrap import BootstrapSupport
 
 LINKAGES = ("average", "single", "complete", "ward", "centroid")
 MOVED_LEAVES = 20  # up to which all trees are weighed at three betas
@@ -192,7 +192,7 @@ def _maker(name: str, items: Items, metric: str) -> Make:
 
 
 def _choose(make: Make, table: FloatArray | None, seed: int) -> BetaChoice:
-    from hctrellis.beta import choose_beta
+    from hctrellis.trust.beta import choose_beta
 
     return choose_beta(make, table, rng=seed)
 
@@ -206,7 +206,7 @@ def _infer(potential: hct.Potential, request: Request, console: Console) -> hct.
         with _said(request, console, "Probabilities of the clusters ..."):
             post.cluster_probabilities()
         return post
-    from hctrellis.trellis.grow import grow
+    from hctrellis.build.grow import grow
 
     with _said(request, console, "Looking for promising trees ...") as status:
 
@@ -234,7 +234,7 @@ def _said(request: Request, console: Console, text: str) -> Iterator[Any]:
 
 
 def _moves(make: Make, table: FloatArray | None, answers: Answers) -> list[SensitivityRow]:
-    from hctrellis.beta import sensitivity
+    from hctrellis.trust.beta import sensitivity
 
     post = answers.post
     tree = post.map_tree
@@ -246,7 +246,7 @@ def _moves(make: Make, table: FloatArray | None, answers: Answers) -> list[Sensi
 def _resample(
     request: Request, items: Items, post: hct.Posterior, name: str, progress: Progress
 ) -> BootstrapSupport:
-    from hctrellis.bootstrap import bootstrap_support
+    from hctrellis.trust.bootstrap import bootstrap_support
 
     assert request.bootstrap is not None
     return bootstrap_support(

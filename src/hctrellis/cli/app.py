@@ -12,7 +12,7 @@ import typer
 import typer.core
 
 from hctrellis._version import __version__
-from hctrellis.cli import INTERRUPTED, complain
+from hctrellis.cli.errors import INTERRUPTED, complain
 
 ABOUT = (
     "Exact inference over hierarchical clusterings.\n\n"

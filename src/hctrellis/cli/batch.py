@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hctrellis.batch import BatchResult, infer_many
-from hctrellis.cli import INTERRUPTED, complain
-from hctrellis.progress import bar
+from hctrellis.cli.errors import INTERRUPTED, complain
+from hctrellis.support.progress import bar
 
 SOME_FAILED = 3
 

@@ -24,8 +24,8 @@ from hctrellis.datasets import Burtin, burtin
 from hctrellis.report.words import shown, spoken
 
 if TYPE_CHECKING:
-    from hctrellis.beta import SensitivityRow
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
+    from hctrellis.trust.beta import SensitivityRow
 
 QUESTION = (
     "Does Diplococcus pneumoniae belong with the streptococci, and Streptococcus fecalis not?"
@@ -92,7 +92,7 @@ def run_demo(output: Path, beta: float) -> None:
 
 def find(beta: float) -> Findings:
     """Exact inference at beta, beta / 2 and 2 beta."""
-    from hctrellis.beta import sensitivity
+    from hctrellis.trust.beta import sensitivity
 
     data = burtin()
     table = data.log10_standardised()

@@ -13,8 +13,9 @@ import numpy as np
 
 import hctrellis as hct
 from hctrellis.cli.answers import Answers, Request
-from hctrellis.files import check_writable, write_bytes, write_text
+from hctrellis.clusters import mask_labels
 from hctrellis.report.words import interval
+from hctrellis.support.files import check_writable, write_bytes, write_text
 
 LISTED = 0.01  # clusters from this probability on are in the JSON file
 FORMAT = "hctrellis-inference"
@@ -75,7 +76,7 @@ def _linkage(path: Path, tree: hct.Tree) -> bytes:
 
 
 def _samples(request: Request, post: hct.Posterior) -> str:
-    from hctrellis.treeformats import write_nexus
+    from hctrellis.treefiles import write_nexus
 
     assert request.samples is not None
     trees = post.sample(request.n_samples, rng=request.seed)
@@ -127,7 +128,7 @@ def _as_json(answers: Answers) -> dict[str, Any]:
 
 
 def _cluster(post: hct.Posterior, mask: int) -> dict[str, Any]:
-    names = [label for i, label in enumerate(post.labels) if mask >> i & 1]
+    names = mask_labels(mask, post.labels)
     found = {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
     known = interval(post, mask)
     return found if known is None else {**found, "interval": known}

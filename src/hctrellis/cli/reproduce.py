@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hctrellis.cli import INTERRUPTED, complain
+from hctrellis.cli.errors import INTERRUPTED, complain
 from hctrellis.plotting import require_matplotlib
 from hctrellis.reproduce import chosen, reproduce
 from hctrellis.reproduce.record import Experiment, Size

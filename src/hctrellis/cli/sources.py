@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hctrellis.textfiles import as_text, read_bytes
-from hctrellis.treeformats import printable
-from hctrellis.weighted import WeightedTrees
+from hctrellis.support.printable import printable
+from hctrellis.support.textfiles import as_text, read_bytes
+from hctrellis.treefiles.weighted import WeightedTrees
 
 MAX_ROWS = 1000
 TREE_SUFFIXES = (".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs")
@@ -75,7 +75,7 @@ def _holds_trees(path: Path, text: str) -> bool:
 
 
 def _read_trees(name: str, text: str) -> WeightedTrees:
-    from hctrellis.treeformats import read_newicks, read_nexus
+    from hctrellis.treefiles import read_newicks, read_nexus
 
     nexus = text.lstrip()[:6].upper() == "#NEXUS"
     try:
@@ -88,7 +88,7 @@ def _read_trees(name: str, text: str) -> WeightedTrees:
 
 
 def _read_parquet(path: Path) -> Cells:
-    from hctrellis.batch.tables import open_parquet, read_columns, texts
+    from hctrellis.support.arrow import open_parquet, read_columns, texts
 
     file = open_parquet(path)
     if file.metadata.num_rows > MAX_ROWS:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.cli.sources import Cells
-from hctrellis.potentials.checks import LARGEST, SYMMETRY_TOLERANCE
-from hctrellis.treeformats import printable
+from hctrellis.support.checks import LARGEST, SYMMETRY_TOLERANCE
+from hctrellis.support.printable import printable
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 WIDE = 20  # times the usual spread of columns, from which one is said to rule the distances

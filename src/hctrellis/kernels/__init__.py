@@ -1,5 +1,5 @@
-"""Compiled code. To import any of it loads Numba, once and whole (see `hctrellis.imports`)."""
+"""Compiled code. Importing any of it loads Numba, once and whole (`hctrellis.support.imports`)."""
 
-from hctrellis.imports import load_numba
+from hctrellis.support.imports import load_numba
 
 load_numba()

@@ -29,7 +29,7 @@ from hctrellis.kernels.common import room
 from hctrellis.kernels.elementary import exp2, log, log2_above
 from hctrellis.kernels.simd import LANES, choose, load, maximum, minimum, splat, store
 from hctrellis.kernels.weights import best_split, log2_weight, split_terms
-from hctrellis.logs import FORBIDDEN, LOG2E, NEVER, TIE
+from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER, TIE
 
 REST, COUNT, FEATURES = LANES, 2 * LANES, 3 * LANES  # where they begin in a cell
 BLOCK = 100  # splits weighed before their exponentials are taken: 19 kB of buffers

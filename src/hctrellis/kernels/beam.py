@@ -7,7 +7,7 @@ import numpy as np
 from hctrellis.kernels.bound import inner, jit
 from hctrellis.kernels.joins import join, weigh_joins, without
 from hctrellis.kernels.keys import mix
-from hctrellis.logs import NEVER, TIE
+from hctrellis.support.logs import NEVER, TIE
 
 
 @inner

@@ -294,7 +294,7 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
 @cache
 def _sources() -> bytes:
     """The text of all kernel modules and the versions of what compiles them."""
-    shared = [_FOLDER.parent / name for name in ("arrays.py", "logs.py")]
+    shared = [_FOLDER.parent / "support" / name for name in ("arrays.py", "logs.py")]
     paths = [*shared, *sorted(_FOLDER.glob("*.py"))]
     texts = b"".join(path.read_bytes() for path in paths)
     return texts + f"{numba.__version__} {np.__version__}".encode()

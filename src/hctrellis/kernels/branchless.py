@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numba
 from numba.core.dispatcher import Dispatcher
 
-from hctrellis.branch import where
+from hctrellis.support.branch import where
 
 _MOST_STATEMENTS = 400  # of a function without branches; what follows a branch may be there twice
 _WHERE, _CALL, _MADE = "hctrellis_where", "hctrellis_call", "hctrellis_made"

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.arrays import EXTREME, LEFT, RIGHT, UP
 from hctrellis.kernels.bound import CROSS, combine, inner, jit
 from hctrellis.kernels.keys import mix
 from hctrellis.kernels.listing import list_split
 from hctrellis.kernels.unions import linked, unite, weigh_list
-from hctrellis.logs import NEVER, TIE
+from hctrellis.support.arrays import EXTREME, LEFT, RIGHT, UP
+from hctrellis.support.logs import NEVER, TIE
 
 FEWEST_MOVES = 2  # of a perturbation
 MOST_MOVES = 5

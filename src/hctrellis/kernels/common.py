@@ -8,7 +8,7 @@ import numpy as np
 
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.simd import LANES, load, store, transpose
-from hctrellis.logs import NEVER
+from hctrellis.support.logs import NEVER
 
 LINE = 8  # numbers in a line of the cache
 NEGLIGIBLE = 64.0  # log2 of the largest over the smallest sum that counts

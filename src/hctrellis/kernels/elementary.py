@@ -19,7 +19,7 @@ from numba.extending import overload, register_jitable
 
 from hctrellis.kernels.compile import INNER
 from hctrellis.kernels.simd import VECTOR, blend, every, fma, lowered, maximum, minimum
-from hctrellis.logs import LOG2E
+from hctrellis.support.logs import LOG2E
 
 _SHIFTER = 1.5 * 2.0**52  # adding it rounds to an integer, held in the low bits
 _LOWEST = -960.0  # below, 2^x is as good as 0; products with it stay clear of slow subnormals

@@ -44,7 +44,7 @@ from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, gather, lane, load, maximum, splat, store
 from hctrellis.kernels.tiles import make_work, sum_tiles
 from hctrellis.kernels.weights import absorb, cross_distance, cross_lanes, log2_weight, split_terms
-from hctrellis.logs import FORBIDDEN, NEVER
+from hctrellis.support.logs import FORBIDDEN, NEVER
 
 
 @inner

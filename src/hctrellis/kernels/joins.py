@@ -5,10 +5,10 @@ A template (see `bind`) on top of `unions`.
 
 from __future__ import annotations
 
-from hctrellis.arrays import EXTREME
 from hctrellis.kernels.bound import CROSS, inner, jit
 from hctrellis.kernels.listing import list_split
 from hctrellis.kernels.unions import linked, unite, weigh_list
+from hctrellis.support.arrays import EXTREME
 
 
 @jit

@@ -43,7 +43,7 @@ from hctrellis.kernels.simd import (
     total,
     with_lane,
 )
-from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
+from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER
 
 TILE = LANES  # splits side by side
 RANGE = 800.0  # log2 of the largest over the smallest product that plain doubles are trusted with

@@ -50,7 +50,7 @@ from hctrellis.kernels.simd import (
     total,
 )
 from hctrellis.kernels.weights import cross_lanes, cross_lookup, log2_weight, split_terms
-from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
+from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER
 
 TILE = 16  # other children side by side
 TRUSTED = 600.0  # log2 of the largest scale at which what underflows is below 2^-300

@@ -13,7 +13,7 @@ import numpy as np
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, choose, highest, load, maximum, splat, store, total
-from hctrellis.logs import FORBIDDEN, LOG2E, NEVER
+from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER
 
 LARGE = 1e100  # the square is still a number
 

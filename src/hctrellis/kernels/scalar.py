@@ -12,7 +12,7 @@ import numpy as np
 
 from hctrellis.kernels.bound import CHECKED, inner, jit
 from hctrellis.kernels.weights import split_log_weight
-from hctrellis.logs import FORBIDDEN, LOG2E
+from hctrellis.support.logs import FORBIDDEN, LOG2E
 
 PRIME = 65521  # the largest below 2^16
 

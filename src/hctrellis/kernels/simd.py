@@ -35,8 +35,8 @@ from numba.extending import (
     type_callable,
 )
 
-from hctrellis.branch import where
 from hctrellis.kernels.compile import INNER
+from hctrellis.support.branch import where
 
 LANES = 8
 

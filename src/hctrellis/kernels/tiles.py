@@ -29,7 +29,7 @@ from hctrellis.kernels.common import (
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, highest, load, maximum, splat, store, total
 from hctrellis.kernels.weights import absorb, log2_weight
-from hctrellis.logs import FORBIDDEN, NEVER
+from hctrellis.support.logs import FORBIDDEN, NEVER
 
 TILE = 16  # splits side by side
 FACTOR_RANGE = 200.0  # log2 of the largest over the smallest factor

@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from hctrellis.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
 from hctrellis.kernels.bound import (
     CROSS,
     LEAF_APART,
@@ -23,6 +22,7 @@ from hctrellis.kernels.bound import (
     pair_one,
     take_cluster,
 )
+from hctrellis.support.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
 
 
 @inner

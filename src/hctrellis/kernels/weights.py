@@ -23,7 +23,7 @@ from hctrellis.kernels.bound import (
 )
 from hctrellis.kernels.elementary import exp2, log2_above
 from hctrellis.kernels.simd import LANES, load, maximum, splat, with_lane
-from hctrellis.logs import LOG2E, NEVER, TIE
+from hctrellis.support.logs import LOG2E, NEVER, TIE
 
 
 @inner

@@ -22,9 +22,10 @@ from hctrellis.plotting.coclustering import plot_coclustering
 from hctrellis.plotting.dendrogram import figure_size, plot_dendrogram
 from hctrellis.plotting.logweights import plot_log_weights
 from hctrellis.plotting.overlay import plot_samples
-from hctrellis.plotting.style import require_matplotlib, show_probability
+from hctrellis.plotting.style import require_matplotlib
 from hctrellis.plotting.toptrees import plot_top_trees
 from hctrellis.plotting.trellis import plot_trellis
+from hctrellis.support.printable import show_probability
 
 __all__ = [
     "figure_size",

@@ -24,15 +24,15 @@ from hctrellis.plotting.heatmap import (
 )
 from hctrellis.plotting.labels import Colors, label_colors, label_space
 from hctrellis.plotting.style import INK, PALE, require_matplotlib
-from hctrellis.posterior import Posterior
-from hctrellis.potentials.checks import as_floats
+from hctrellis.posterior.posterior import Posterior
+from hctrellis.support.checks import as_floats
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap, Normalize
 
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 TREE_SIZE = 1.3  # of a tree at a side, or a quarter of the axes
 CELL_WIDTH, NARROWEST_MAP, WIDEST_MAP = 0.3, 2.0, 8.0  # of a new figure

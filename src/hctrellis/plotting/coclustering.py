@@ -21,7 +21,7 @@ from hctrellis.plotting.style import as_posterior, condition, require_matplotlib
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior import Posterior
+    from hctrellis.posterior.posterior import Posterior
     from hctrellis.tree import Tree
 
 SMALLEST_MAP = 2.8  # in a new figure

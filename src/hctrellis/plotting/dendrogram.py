@@ -20,20 +20,21 @@ from hctrellis.plotting.labels import (
 from hctrellis.plotting.style import (
     GREY,
     NUMBER_SIZE,
-    ORANGE,
     POINTS,
     ROW_HEIGHT,
     require_matplotlib,
     shade,
-    show_probability,
 )
-from hctrellis.tree import Tree, raised
+from hctrellis.support.colors import ORANGE
+from hctrellis.support.printable import show_probability
+from hctrellis.tree import Tree
+from hctrellis.trees.heights import raised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.tree import FloatArray
-    from hctrellis.treeformats import Support
+    from hctrellis.support.types import FloatArray
+    from hctrellis.trees.newick import Support
 
 TREE_WIDTH = 4.2  # of a new figure, without the labels
 MARGIN_HEIGHT = 0.7  # for the axis of heights

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hctrellis.potentials.checks import as_count
+from hctrellis.clusters import mask_leaves
+from hctrellis.support.checks import as_count
 
 if TYPE_CHECKING:
-    from hctrellis.posterior import Posterior
-    from hctrellis.tree import FloatArray
+    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.support.types import FloatArray
 
 WHOLE = 6  # leaves up to which all clusters are drawn
 MIN_PROBABILITY = 0.05  # of a cluster that is drawn, for more leaves
@@ -62,7 +63,7 @@ def place_clusters(clusters: Iterable[int], rows: FloatArray) -> dict[int, Place
     """Where clusters stand: in columns of equal size, near the mean of the rows of their leaves."""
     columns: dict[int, list[tuple[float, int]]] = {}
     for mask in clusters:
-        centre = float(np.mean([rows[leaf] for leaf in _leaves(mask)]))
+        centre = float(np.mean([rows[leaf] for leaf in mask_leaves(mask)]))
         columns.setdefault(mask.bit_count(), []).append((centre, mask))
     places = {}
     for x, size in enumerate(sorted(columns, reverse=True)):
@@ -92,13 +93,9 @@ def _spread(wanted: FloatArray, n_rows: int) -> FloatArray:
     return np.asarray(np.clip(np.repeat(means, counts), edge, last) + steps)
 
 
-def _leaves(mask: int) -> list[int]:
-    return [leaf for leaf in range(mask.bit_length()) if mask >> leaf & 1]
-
-
 def by_label(mask: int, labels: Sequence[str]) -> str:
     """A cluster by the labels of its leaves."""
-    return "{" + ",".join(labels[leaf] for leaf in _leaves(mask)) + "}"
+    return "{" + ",".join(labels[leaf] for leaf in mask_leaves(mask)) + "}"
 
 
 def by_row(mask: int, rows: FloatArray, brief: bool = False) -> str:
@@ -108,7 +105,7 @@ def by_row(mask: int, rows: FloatArray, brief: bool = False) -> str:
     ('{1,3–5,7}', '{1…7}')
     """
     runs: list[list[int]] = []
-    for row in sorted(int(rows[leaf]) + 1 for leaf in _leaves(mask)):
+    for row in sorted(int(rows[leaf]) + 1 for leaf in mask_leaves(mask)):
         if runs and row == runs[-1][-1] + 1:
             runs[-1].append(row)
         else:

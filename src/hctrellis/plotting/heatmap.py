@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
     from matplotlib.transforms import Bbox
 
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 TICK = 3.0  # points
 BESIDE = (TICK + PAD) / POINTS

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hctrellis.plotting.style import INK, LABEL_SIZE, PALE, POINTS
-from hctrellis.treeformats import printable
+from hctrellis.support.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,24 +9,22 @@ import numpy as np
 
 from hctrellis.plotting.axes import legend_above, new_axes, show_scale
 from hctrellis.plotting.style import (
-    BLUE,
     INK,
     LABEL_SIZE,
-    ORANGE,
     PALE,
     as_posterior,
     condition,
     require_matplotlib,
 )
-from hctrellis.sample import TreeSample
+from hctrellis.posterior.sample import TreeSample
+from hctrellis.support.colors import BLUE, ORANGE
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior import Posterior
-    from hctrellis.sample import Seed
-    from hctrellis.tree import FloatArray
+    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.support.types import FloatArray, Seed
 
 MOST_BINS = 60
 LOOKS: dict[str, dict[str, Any]] = {

@@ -14,16 +14,17 @@ import numpy as np
 from hctrellis.plotting.axes import legend_above, new_axes
 from hctrellis.plotting.dendrogram import figure_size, leaf_rows, name_leaves, set_axes
 from hctrellis.plotting.labels import Colors, label_colors
-from hctrellis.plotting.style import BLUE, INK, require_matplotlib
-from hctrellis.posterior import Posterior
-from hctrellis.sample import TreeSample
-from hctrellis.tree import Tree, raised
+from hctrellis.plotting.style import INK, require_matplotlib
+from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.sample import TreeSample
+from hctrellis.support.colors import BLUE
+from hctrellis.tree import Tree
+from hctrellis.trees.heights import raised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.sample import Seed
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray, Seed
 
 FAINTEST_LINE = 0.015  # opacity: less is not seen
 

@@ -16,13 +16,13 @@ from hctrellis.plotting.style import (
     as_posterior,
     condition,
     require_matplotlib,
-    show_probability,
 )
+from hctrellis.support.printable import show_probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior import Posterior
+    from hctrellis.posterior.posterior import Posterior
 
 MOST_WIDTH = 11.0  # of a new figure
 TREE_WIDTH, TITLE_HEIGHT = 3.0, 0.25

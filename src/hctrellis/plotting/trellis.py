@@ -34,7 +34,6 @@ from hctrellis.plotting.labels import (
     text_width,
 )
 from hctrellis.plotting.style import (
-    BLUE,
     INK,
     NUMBER_SIZE,
     PALE,
@@ -45,13 +44,15 @@ from hctrellis.plotting.style import (
     require_matplotlib,
     shade,
 )
-from hctrellis.treeformats import printable
+from hctrellis.support.colors import BLUE
+from hctrellis.support.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior import Posterior
-    from hctrellis.tree import FloatArray, Tree
+    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.support.types import FloatArray
+    from hctrellis.tree import Tree
 
 WIDEST_LINE, HAIRLINE = 6.0, 0.25  # points, of a split of probability 1, and 0
 COLUMN_WIDTH, COLUMNS_WIDTH, MARGIN_HEIGHT = 1.15, 14.0, 0.9  # of a new figure

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hctrellis.clusters import BoolArray, ClusterList, Clusters, split_members
-from hctrellis.potentials.checks import default_labels
+from hctrellis.clusters import ClusterList, Clusters, split_members
+from hctrellis.support.checks import default_labels
+from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 Rows = Sequence["FloatArray"]
 """The features of many clusters: one array per feature."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Described, Potential, Separable
-from hctrellis.potentials.checks import as_labels
+from hctrellis.support.checks import as_labels
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 
 class _ClusterPotential(Potential):

@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Potential, Separable, Sums
-from hctrellis.potentials.checks import as_labels, as_positive, as_symmetric
 from hctrellis.potentials.heights import similarity_heights
+from hctrellis.support.checks import as_labels, as_positive, as_symmetric
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray, Tree
+    from hctrellis.support.types import FloatArray
+    from hctrellis.tree import Tree
 
 
 class CorrelationClustering(Potential):

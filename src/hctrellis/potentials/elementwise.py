@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 _FUNCTIONS = (np.where, np.clip)
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from hctrellis.clusters import BoolArray
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import BoolArray, FloatArray
 
 OnShell: TypeAlias = Literal["auto"] | bool
 """Which space-like particles are put on their mass shells: where it cannot matter, all, none."""

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import BoolArray, ClusterList, Clusters
+from hctrellis.clusters import ClusterList, Clusters
 from hctrellis.potentials.base import Described, Potential, Rows, Sums
-from hctrellis.potentials.checks import as_count, as_finite, as_labels
 from hctrellis.potentials.elementwise import is_elementwise
+from hctrellis.support.checks import as_count, as_finite, as_labels
+from hctrellis.support.types import BoolArray
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 _TRIED_SPLITS = 32  # random splits on which a function is tried when it is given
 

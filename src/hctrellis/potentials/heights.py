@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import BoolArray, ClusterList
-from hctrellis.tree import raised
+from hctrellis.clusters import ClusterList
+from hctrellis.support.types import BoolArray
+from hctrellis.trees.heights import raised
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, Tree
+    from hctrellis.support.types import FloatArray
+    from hctrellis.tree import Tree
 
 
 def similarity_heights(

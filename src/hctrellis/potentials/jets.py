@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from hctrellis.clusters import ClusterList
 from hctrellis.potentials.base import Potential, Sums
-from hctrellis.potentials.checks import as_between, as_finite, as_labels
 from hctrellis.potentials.fourvectors import (
     LARGEST_ENERGY,
     LEAST_SQUARE,
@@ -26,11 +25,13 @@ from hctrellis.potentials.fourvectors import (
     repair,
     space_like,
 )
-from hctrellis.tree import raised
+from hctrellis.support.checks import as_between, as_finite, as_labels
+from hctrellis.trees.heights import raised
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray, Tree
+    from hctrellis.support.types import FloatArray
+    from hctrellis.tree import Tree
 
 RATES = (1e-30, 1e30)  # between which decay rates must be
 LEAST_ENERGY, LEAST_PAIR = 1e-130, 1e-270  # of particles and squared masses of pairs, where not 0

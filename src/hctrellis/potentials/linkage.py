@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.imports import ONE_AT_A_TIME
-from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential, Sums
-from hctrellis.potentials.checks import as_finite, as_labels, as_positive, as_symmetric
+from hctrellis.support.checks import as_finite, as_labels, as_positive, as_symmetric
+from hctrellis.support.imports import ONE_AT_A_TIME
+from hctrellis.support.memory import check_fits
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray, Tree
+    from hctrellis.support.types import FloatArray
+    from hctrellis.tree import Tree
 
 Method = Literal["single", "complete", "average", "centroid", "ward"]
 LEAST_DISTANCE = 1e-120  # of the largest: squares far below it would be lost

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
-from hctrellis.imports import ONE_AT_A_TIME
 from hctrellis.potentials.base import Potential, Separable, Sums
-from hctrellis.potentials.checks import as_count, as_labels
+from hctrellis.support.checks import as_count, as_labels
+from hctrellis.support.imports import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 
 class BetaSplitting(Potential):

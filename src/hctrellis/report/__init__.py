@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from hctrellis.beta import BetaChoice, SensitivityRow
-    from hctrellis.bootstrap import BootstrapSupport
-    from hctrellis.posterior import Posterior
-    from hctrellis.tree import Cluster, FloatArray
+    from hctrellis.clusters import Cluster
+    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.support.types import FloatArray
+    from hctrellis.trust.beta import BetaChoice, SensitivityRow
+    from hctrellis.trust.bootstrap import BootstrapSupport
 
 __all__ = ["report_html", "write_report"]
 
 
 def write_report(post: Posterior, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the report of a posterior to a file and return its path; see `report_html`."""
-    from hctrellis.files import check_writable, write_text
+    from hctrellis.support.files import check_writable, write_text
 
     target = Path(path)
     check_writable(target)
@@ -73,11 +74,11 @@ def report_html(
     groups : sequence of str, or mapping from label to str, optional
         A group for each leaf, shown as a colour.
     beta : BetaChoice, optional
-        How beta was chosen, see `hctrellis.beta.choose_beta`.
+        How beta was chosen, see `hctrellis.trust.beta.choose_beta`.
     sensitivity : sequence of SensitivityRow
-        How the answers move with beta, see `hctrellis.beta.sensitivity`.
+        How the answers move with beta, see `hctrellis.sensitivity`.
     bootstrap : BootstrapSupport, optional
-        Support of clusters by resampling columns, see `hctrellis.bootstrap.bootstrap_support`.
+        Support of clusters by resampling columns, see `hctrellis.bootstrap_support`.
     settings : sequence of (str, str)
         Names and values to list, before those that the posterior itself gives.
     sources : sequence of str
@@ -124,7 +125,7 @@ def report_html(
 
 def _as_table(table: npt.ArrayLike | None, labels: Sequence[str]) -> FloatArray | None:
     """The table, its rows in the order of the labels if it is a DataFrame that names them."""
-    from hctrellis.potentials.checks import as_floats, frame_labels
+    from hctrellis.support.checks import as_floats, frame_labels
 
     if table is None:
         return None

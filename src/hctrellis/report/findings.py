@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hctrellis.posterior import Posterior
-from hctrellis.sample import Seed
-from hctrellis.tree import Cluster, Tree, cluster_mask
+from hctrellis.clusters import Cluster, cluster_mask
+from hctrellis.posterior.posterior import Posterior
+from hctrellis.support.types import Seed
+from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 LISTED = 0.2  # clusters below this probability are listed only if they are in the best tree
 RIVAL = 0.01  # clusters below this probability are no rivals

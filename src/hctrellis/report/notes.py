@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hctrellis.plotting.style import BLUE
-from hctrellis.posterior import Posterior
+from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.report.findings import Findings
 from hctrellis.report.page import Curve, Note
 from hctrellis.report.words import members
+from hctrellis.support.colors import BLUE
 
 if TYPE_CHECKING:
-    from hctrellis.beta import BetaChoice, SensitivityRow
-    from hctrellis.bootstrap import BootstrapSupport
-    from hctrellis.potentials.clades import CladeDistribution
+    from hctrellis.clades.distribution import CladeDistribution
+    from hctrellis.trust.beta import BetaChoice, SensitivityRow
+    from hctrellis.trust.bootstrap import BootstrapSupport
 
 NO_HEAT = 0.01  # of the highest peak: where the heat capacity is lower, it is not drawn
 COMPARED = 10  # clusters whose probability is compared between values of beta
@@ -29,7 +29,7 @@ RATIO = (
 
 def meaning(post: Posterior) -> Note:
     """How a tree is weighed, and what a probability is."""
-    from hctrellis.potentials.clades import CladeDistribution
+    from hctrellis.clades.distribution import CladeDistribution
 
     if isinstance(post.potential, CladeDistribution):
         return Note([_of_clades(post.potential)])

@@ -15,12 +15,13 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from hctrellis._version import __version__
+from hctrellis.clusters import mask_leaves
 from hctrellis.report import words
 from hctrellis.report.findings import LISTED, MAX_PAIRED, RIVAL, Findings, Found, below_root
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 PALETTE = (
     "#0072b2",
@@ -372,7 +373,7 @@ def _numbers(findings: Findings) -> dict[int, int]:
 def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[str, Any]:
     probability = findings.post.cluster_probability
     names = _group_names(page.groups)
-    strong = {leaf for found in findings.watched for leaf in _leaves(found.mask)}
+    strong = {leaf for found in findings.watched for leaf in mask_leaves(found.mask)}
     return {
         "labels": findings.labels,
         "groups": [names.index(group) for group in page.groups] or None,
@@ -384,7 +385,7 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
         "axis": "" if findings.tree.heights is None else findings.post.potential.height_name,
         "clusters": [
             {
-                "m": _leaves(mask),
+                "m": mask_leaves(mask),
                 "p": float(probability(mask)),
                 "rivals": [numbers[rival.mask] for rival in findings.rivals[mask]],
             }
@@ -407,10 +408,6 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
             f"curve-{k}": _lines(note.curve) for k, note in enumerate(page.notes) if note.curve
         },
     }
-
-
-def _leaves(mask: int) -> list[int]:
-    return [leaf for leaf in range(mask.bit_length()) if mask >> leaf & 1]
 
 
 def _shape(tree: Tree) -> dict[str, Any]:

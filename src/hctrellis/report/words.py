@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hctrellis.plotting import show_probability
-from hctrellis.posterior import Posterior
+from hctrellis.clusters import mask_labels
+from hctrellis.posterior.posterior import Posterior
 from hctrellis.report.findings import Findings, Found, below_root
+from hctrellis.support.printable import show_probability
 
 if TYPE_CHECKING:
-    from hctrellis.potentials.clades import CladeDistribution
+    from hctrellis.clades.distribution import CladeDistribution
 
 GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "open"))
 """What a probability is called: the first whose bound it reaches."""
@@ -122,8 +123,8 @@ def members(mask: int, labels: Sequence[str], most: int = SHOWN_NAMES) -> str:
     >>> members(0b0111, "abcd"), members(0b1111110, "abcdefg")
     ('a, b, c', 'all but a')
     """
-    inside = [label for i, label in enumerate(labels) if mask >> i & 1]
-    outside = [label for i, label in enumerate(labels) if not mask >> i & 1]
+    inside = mask_labels(mask, labels)
+    outside = mask_labels(~mask & ((1 << len(labels)) - 1), labels)
     if len(inside) > 2 * len(outside) and len(inside) > 3 and outside:
         return f"all but {listed(outside, most)}"
     return listed(inside, most)
@@ -145,7 +146,7 @@ def summary(findings: Findings) -> list[str]:
 
 def weighed(post: Posterior) -> str:
     """Which trees were weighed."""
-    from hctrellis.potentials.clades import CladeDistribution
+    from hctrellis.clades.distribution import CladeDistribution
 
     if isinstance(post.potential, CladeDistribution):
         return (
@@ -174,7 +175,7 @@ def _counting(model: CladeDistribution) -> str:
 
 def interval(post: Posterior, mask: int) -> tuple[float, float] | None:
     """Where the probability of a cluster lies, if it is a frequency among trees that were drawn."""
-    from hctrellis.potentials.clades import CladeDistribution
+    from hctrellis.clades.distribution import CladeDistribution
 
     model = post.potential
     return model.interval(mask) if isinstance(model, CladeDistribution) else None
@@ -182,7 +183,7 @@ def interval(post: Posterior, mask: int) -> tuple[float, float] | None:
 
 def too_few(post: Posterior) -> str:
     """A warning, if the trees that were read do not tell which tree is the best; else nothing."""
-    from hctrellis.potentials.clades import CladeDistribution
+    from hctrellis.clades.distribution import CladeDistribution
 
     model = post.potential
     if not isinstance(model, CladeDistribution) or model.n_draws is None:

@@ -22,7 +22,7 @@ EXPERIMENTS = {
     "sparse": "sparse_map",
     "vertices": "vertices",
     "dasgupta": "dasgupta",
-    "genomics": "genomics",
+    "genomics": "genomics_page",
     "complexity": "complexity",
     "runtime": "runtime",
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.clusters import n_splits, n_trees
-from hctrellis.posterior import infer
+from hctrellis.infer import infer
 from hctrellis.potentials.function import FunctionPotential
 from hctrellis.reproduce.figures import BLUE, GREEN, INK, RED, new_figure, styled
 from hctrellis.reproduce.record import (
@@ -24,7 +24,7 @@ from hctrellis.reproduce.record import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 LARGEST = 20
 LARGEST_MEASURED = {"small": 10, "full": 14}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hctrellis.infer import infer
 from hctrellis.plotting import plot_dendrogram
-from hctrellis.posterior import infer
 from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.reproduce.agglomerate import average_linkage
 from hctrellis.reproduce.figures import BLUE, INK, RED, WIDTH, new_figure, styled
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 PAPER_GREEDY, PAPER_EXACT, PAPER_SECONDS = 44.08, 40.08, 4.0
 RUNGS = ((0, 1), (2, 3), (4, 5), (6, 7))

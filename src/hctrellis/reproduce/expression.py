@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.textfiles import as_text, read_bytes
+from hctrellis.support.textfiles import as_text, read_bytes
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 PER_SUBTYPE = 2
 UNLABELLED = 2

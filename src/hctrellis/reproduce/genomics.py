@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.clusters import n_trees
-from hctrellis.posterior import Posterior, infer
+from hctrellis.infer import infer
+from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.reproduce.agglomerate import average_linkage
-from hctrellis.reproduce.expression import PER_SUBTYPE, UNLABELLED, Expression, affinity, synthetic
-from hctrellis.reproduce.record import Size, Tell, silent
+from hctrellis.reproduce.expression import PER_SUBTYPE, UNLABELLED, Expression, affinity
+from hctrellis.reproduce.record import Tell, silent
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.reproduce.record import Experiment
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 N_DRAWS = {"small": 12, "full": 500}
 N_TREES = 1000  # sampled for each draw
@@ -189,12 +189,3 @@ def study(data: Expression, n_draws: int, seed: int, tell: Tell = silent) -> Stu
         right,
         goes_with(flat.sample(FLAT_TREES, rng).clusters, last[0], kinds),
     )
-
-
-def run(
-    size: Size = "full", seed: int = 1, tell: Tell = silent, data: Expression | None = None
-) -> Experiment:
-    """Cluster gene expression, of a table or of a made-up one."""
-    from hctrellis.reproduce.genomics_page import present
-
-    return present(study(data or synthetic(seed), N_DRAWS[size], seed, tell))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.plotting import plot_dendrogram, show_probability
-from hctrellis.posterior import infer
+from hctrellis.infer import infer
+from hctrellis.plotting import plot_dendrogram
 from hctrellis.potentials.correlation import CorrelationClustering
-from hctrellis.reproduce.expression import LARGEST_CORRELATION
+from hctrellis.reproduce.expression import LARGEST_CORRELATION, Expression, synthetic
 from hctrellis.reproduce.figures import (
     BLUE,
     GOLD,
@@ -24,17 +24,21 @@ from hctrellis.reproduce.figures import (
     new_figure,
     styled,
 )
-from hctrellis.reproduce.genomics import Draw, Study
+from hctrellis.reproduce.genomics import N_DRAWS, Draw, Study, study
 from hctrellis.reproduce.record import (
     Experiment,
     Number,
     Picture,
+    Size,
     Table,
+    Tell,
     counted,
     rounded,
     show_factor,
     show_seconds,
+    silent,
 )
+from hctrellis.support.printable import show_probability
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
@@ -45,6 +49,13 @@ SHOWN_CLUSTERS = 12
 BETAS = (0.5, 1.0, 2.0, 4.0, 8.0)
 SUBTYPE_COLORS = (BLUE, RED, GREEN, PINK, SKY, GOLD, "#000000", "#8b4513")
 UNKNOWN = "unlabelled"
+
+
+def run(
+    size: Size = "full", seed: int = 1, tell: Tell = silent, data: Expression | None = None
+) -> Experiment:
+    """Cluster gene expression, of a table or of a made-up one."""
+    return present(study(data or synthetic(seed), N_DRAWS[size], seed, tell))
 
 
 def present(study: Study) -> Experiment:

@@ -10,7 +10,7 @@ from hctrellis.batch import infer_many
 
 if TYPE_CHECKING:
     from hctrellis.reproduce.record import Size
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 N_JETS = {"small": 100, "full": 5000}
 LEAVES = range(5, 11)

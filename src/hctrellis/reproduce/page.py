@@ -15,9 +15,9 @@ from pathlib import Path
 from string import Template
 
 from hctrellis._version import __version__
-from hctrellis.files import write_bytes, write_text
 from hctrellis.reproduce.figures import png, svg
 from hctrellis.reproduce.record import Experiment, Number, Picture, Size, Table, show_seconds
+from hctrellis.support.files import write_bytes, write_text
 
 TITLE = "The cluster trellis paper, number by number"
 INTRODUCTION = (

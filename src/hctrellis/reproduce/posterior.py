@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis import simulate
-from hctrellis.posterior import Posterior, infer
+from hctrellis.infer import infer
+from hctrellis.posterior.posterior import Posterior
 from hctrellis.reproduce.figures import BLUE, INK, RED, SOFT, WIDTH, new_figure, styled
 from hctrellis.reproduce.record import (
     Experiment,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 LEAVES = 5
 ALL_TREES = 105

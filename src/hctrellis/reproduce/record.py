@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 Size = Literal["small", "full"]
 """Seconds, to see that all works, or as large as in the paper."""

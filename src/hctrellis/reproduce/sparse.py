@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis import simulate
-from hctrellis.orders import Order, order_leaves, place
-from hctrellis.posterior import infer
+from hctrellis.infer import infer
 from hctrellis.potentials.jets import Ginkgo
 from hctrellis.reproduce.record import Size, Tell, silent
 from hctrellis.search import beam_search, greedy
 from hctrellis.tree import Tree
+from hctrellis.trellis.orders import Order, order_leaves, place
 from hctrellis.trellis.sparse import SparseTrellis
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 LEAVES = 9
 ORDERS: tuple[Order, ...] = ("norm", "random", "traversal")

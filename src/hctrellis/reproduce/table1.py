@@ -26,7 +26,7 @@ from hctrellis.search import beam_search, greedy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 TIE = 1e-9  # relative; two sums of the same numbers
 PAPER = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hctrellis.posterior import infer
+from hctrellis.infer import infer
 from hctrellis.potentials.base import Potential
 
 LEAST_RUNS, LEAST_SECONDS = 3, 0.3

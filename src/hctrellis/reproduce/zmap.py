@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hctrellis.reproduce.ginkgo510 import Sample
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 PUBLISHED_LEAVES = 9
 PUBLISHED = {

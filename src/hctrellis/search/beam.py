@@ -6,15 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hctrellis.arrays import Forests, Joins
-from hctrellis.logs import FORBIDDEN
-from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import as_count
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import PlainModel, SearchModel, room_for, search_model
-from hctrellis.steps import in_steps
-from hctrellis.tree import IntArray, Tree
+from hctrellis.support.arrays import Forests, Joins
+from hctrellis.support.checks import as_count
+from hctrellis.support.logs import FORBIDDEN
+from hctrellis.support.memory import check_fits
+from hctrellis.support.steps import in_steps
+from hctrellis.support.types import IntArray
+from hctrellis.tree import Tree
 
 Duplicates = Literal["clusters", "weight"]
 

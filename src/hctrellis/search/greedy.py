@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.memory import check_fits
 from hctrellis.potentials.base import Potential
 from hctrellis.search.model import PlainModel, SearchModel, room_for, search_model
-from hctrellis.steps import in_steps
-from hctrellis.tree import IntArray, Tree
+from hctrellis.support.memory import check_fits
+from hctrellis.support.steps import in_steps
+from hctrellis.support.types import IntArray
+from hctrellis.tree import Tree
 
 
 def greedy(potential: Potential) -> Tree:

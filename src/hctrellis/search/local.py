@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.arrays import LEFT, RIGHT, UP, Climber, Kept
-from hctrellis.logs import FORBIDDEN
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import as_count, as_positive
-from hctrellis.progress import Progress, followed
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import PlainModel, SearchModel, room_for, search_model
-from hctrellis.tree import FloatArray, IntArray, Tree
-from hctrellis.trellis.blocks import default_threads
+from hctrellis.support.arrays import LEFT, RIGHT, UP, Climber, Kept
+from hctrellis.support.checks import as_count, as_positive
+from hctrellis.support.logs import FORBIDDEN
+from hctrellis.support.progress import Progress, followed
+from hctrellis.support.threads import default_threads
+from hctrellis.support.types import FloatArray, IntArray
+from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.sample import Seed
+    from hctrellis.support.types import Seed
 
 CHAINS = 2  # independent searches; the same number whatever the number of threads
 KEPT = 200  # trees that a search remembers

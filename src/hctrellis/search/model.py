@@ -14,22 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hctrellis.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, Model, Splits
 from hctrellis.potentials.base import Potential
+from hctrellis.support.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, Model, Splits
 from hctrellis.trellis.full import name_bad_split
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 CHAINS = {
     "unions": (),
     "greedy": ("listing", "joins", "greedy"),
     "beam": ("listing", "joins", "beam"),
     "climb": ("listing", "climb"),
-    "gibbs": ("listing", "climb", "gibbs"),
 }
 """The templates of each search, on top of `unions`."""
 

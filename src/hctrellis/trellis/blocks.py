@@ -7,7 +7,6 @@ other, so threads share them, and results do not depend on how.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -17,23 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Lattice
-from hctrellis.steps import check_stop
+from hctrellis.support.steps import check_stop
 
 if TYPE_CHECKING:
-    from hctrellis.tree import IntArray
+    from hctrellis.support.types import IntArray
 
 CHUNK_SPLITS = 6_000_000  # of one call of a kernel: the time until Ctrl-C is heard
 CHUNKS_PER_THREAD = 16  # of a level: so evenly do threads share it,
 SHARED_SPLITS = 100_000  # unless such a chunk had fewer splits than this
 GROUP = 8  # blocks that the kernels complete at a time
-
-
-def default_threads() -> int:
-    """The number of cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

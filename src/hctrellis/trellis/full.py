@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import BoolArray, ClusterList, Lattice, n_splits, n_trees
-from hctrellis.memory import SMALL, TooLargeError, available_memory, show_bytes
+from hctrellis.clusters import ClusterList, Lattice, n_splits, n_trees, show_cluster
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.checks import as_count
-from hctrellis.progress import Progress
-from hctrellis.steps import check_stop
-from hctrellis.tree import show_cluster
-from hctrellis.trellis.blocks import Blocks, default_threads
+from hctrellis.support.checks import as_count
+from hctrellis.support.memory import SMALL, TooLargeError, available_memory, show_bytes
+from hctrellis.support.progress import Progress
+from hctrellis.support.steps import check_stop
+from hctrellis.support.threads import default_threads
+from hctrellis.support.types import BoolArray
+from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Weights, compiled, lattice_splits
 from hctrellis.trellis.solution import CompiledSolution, FullSolution, NumpySolution, Solution
 from hctrellis.trellis.terms import assemble
 
 if TYPE_CHECKING:
-    from hctrellis.tree import IntArray
+    from hctrellis.support.types import IntArray
 
 MAX_LEAVES = 28  # 2^28 clusters, 1e13 splits: a night
 THREADED_SPLITS = 1_000_000  # below, threads cost more than they save

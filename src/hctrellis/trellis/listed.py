@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
-from hctrellis.clusters import BoolArray, Vertices
+from hctrellis.clusters import Vertices
 from hctrellis.potentials.base import Potential, Rows, extreme_distances
+from hctrellis.support.types import BoolArray
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 CHUNK_SPLITS = 15 << 10  # weighed in one call: arrays of 120 kB stay in the cache and in the heap
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.memory import check_fits
-from hctrellis.treeformats import printable
+from hctrellis.support.memory import check_fits
+from hctrellis.support.printable import printable
 
 MAGIC = b"\x93NUMPY\x01\x00"
 KINDS = "iuU"  # of arrays that are read: whole numbers and texts

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Lattice, Vertices, n_trees
-from hctrellis.logs import LOG2E, TIE
 from hctrellis.potentials.base import Potential
-from hctrellis.steps import check_stop, in_steps
+from hctrellis.support.logs import LOG2E, TIE
+from hctrellis.support.steps import check_stop, in_steps
 from hctrellis.tree import Tree
 from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Splits, Weights, lattice_chunks, lattice_splits
 from hctrellis.trellis.terms import Terms
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 NOTHING = 1e-250  # compiled exponentials end at 2^-960: a probability below is none
 PRIMES_AT_ONCE = 8

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import BoolArray, n_trees
-from hctrellis.files import replaced
-from hctrellis.memory import TooLargeError
+from hctrellis.clusters import n_trees
 from hctrellis.potentials.base import Potential, extremes
-from hctrellis.potentials.checks import as_count
-from hctrellis.progress import Progress
+from hctrellis.support.checks import as_count
+from hctrellis.support.files import replaced
+from hctrellis.support.memory import TooLargeError
+from hctrellis.support.progress import Progress
+from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
+from hctrellis.treefiles.weighted import WeightedTrees
 from hctrellis.trellis.full import silent, solve_listed
 from hctrellis.trellis.listed import Splits, Weights, compiled
 from hctrellis.trellis.saved import read_arrays
@@ -38,10 +40,9 @@ from hctrellis.trellis.vertices import (
     packed,
     tree_rows,
 )
-from hctrellis.weighted import WeightedTrees
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 Keep = Literal["observed", "all"]
 
@@ -57,7 +58,7 @@ _ARRAYS = ("words", "offsets", "lefts", "rights")
 class SparseTrellis:
     """Some clusters and splits of n leaves: all trees that can be put together from them.
 
-    Made by `from_trees`, or by the functions of `hctrellis.trellis.build`.
+    Made by `from_trees`, or by the functions of `hctrellis.build.sources`.
 
     Attributes
     ----------

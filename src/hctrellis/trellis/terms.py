@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.clusters import Lattice
-from hctrellis.logs import LOG2E, NEVER
 from hctrellis.potentials.base import Potential, Separable, extremes
+from hctrellis.support.logs import LOG2E, NEVER
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.tree import FloatArray
+    from hctrellis.support.types import FloatArray
 
 STEEPEST = 1e15  # of the largest gain times the number of leaves
 

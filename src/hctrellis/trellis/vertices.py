@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import BoolArray
-from hctrellis.memory import check_fits
-from hctrellis.steps import in_steps
+from hctrellis.support.memory import check_fits
+from hctrellis.support.steps import in_steps
+from hctrellis.support.types import BoolArray
 from hctrellis.trellis.listed import CHUNK_SPLITS, Splits
 
 if TYPE_CHECKING:
-    from hctrellis.tree import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 ROOM = 1 << 18  # splits that are found at a time
 BYTES_PER_SPLIT = 150  # while they are sorted

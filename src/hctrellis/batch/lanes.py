@@ -1,0 +1,346 @@
+"""Exact inference on many data sets of the same number of leaves.
+
+In go potentials over n leaves each, or the momenta of jets with n particles each; out come columns
+with one entry per data set. A data set that cannot be solved does not stop the others: its message
+is in `Columns.errors`.
+
+Small data sets whose potentials are of the same kind are solved side by side, one in each lane of
+the CPU's vectors (see `kernels.batch`); parameters may differ. All others are solved one at a time:
+more than `MOST_LEAVES` leaves, extreme distances (single and complete linkage), functions of NumPy
+arrays, features that are no sums. Which of the two depends on the data set alone, and so do the
+answers, whatever the order and the company.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hctrellis.clusters import Lattice
+from hctrellis.posterior.posterior import Posterior
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.support.logs import LARGEST_LOG_WEIGHT
+from hctrellis.support.steps import StoppedError, check_stop
+from hctrellis.tree import Tree
+from hctrellis.trellis.full import FullTrellis
+
+if TYPE_CHECKING:
+    from hctrellis.kernels.bind import SplitCode
+    from hctrellis.support.types import FloatArray, IntArray
+
+MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
+COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
+
+Model: TypeAlias = type[Ginkgo] | type[JetMass]
+"""A potential that is made of the momenta of a jet."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Answers for m data sets of n leaves.
+
+    Attributes
+    ----------
+    log_partition, map_log_weight : float64 array, shape (m,)
+        -inf where every tree is forbidden; NaN where there is an error.
+    children : int64 array, shape (m, n - 1, 2)
+        `Tree.children` of the MAP trees; of no meaning where there is none.
+    n_trees : int64 array, or object array of int where they may not fit, shape (m,)
+        Numbers of trees of non-zero weight.
+    entropy : float64 array, shape (m,)
+        NaN where it was not asked for, where every tree is forbidden, or where there is an error.
+    errors : dict from int to str
+        What went wrong, by position.
+    """
+
+    log_partition: FloatArray
+    map_log_weight: FloatArray
+    children: IntArray
+    n_trees: npt.NDArray[Any]
+    entropy: FloatArray
+    errors: dict[int, str]
+
+    @classmethod
+    def blank(cls, m: int, n: int) -> Columns:
+        """Columns to be filled."""
+        return cls(
+            log_partition=np.full(m, np.nan),
+            map_log_weight=np.full(m, np.nan),
+            children=np.zeros((m, n - 1, 2), np.int64),
+            n_trees=np.zeros(m, np.int64 if n <= COUNTABLE_LEAVES else object),
+            entropy=np.full(m, np.nan),
+            errors={},
+        )
+
+
+def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Columns:
+    """Exact inference on potentials of equal numbers of leaves.
+
+    Parameters
+    ----------
+    potentials : sequence of Potential
+        At least one.
+    entropy : bool
+        Whether the entropies of the posteriors are wanted.
+    """
+    columns = Columns.blank(len(potentials), potentials[0].n_leaves)
+    stacks, left = _sort(potentials)
+    for stack in stacks:
+        left += _solve_together(columns, stack, entropy)
+    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy)
+    return columns
+
+
+def solve_jets(
+    model: Model, momenta: FloatArray, parameters: Mapping[str, Any], entropy: bool = False
+) -> Columns:
+    """Exact inference on jets of equal numbers of particles.
+
+    Parameters
+    ----------
+    model : type
+        `Ginkgo` or `JetMass`.
+    momenta : float64 array, shape (m, n, 4)
+        Rows E, px, py, pz; checked before.
+    parameters : mapping
+        What the model takes besides momenta.
+    entropy : bool
+        Whether the entropies of the posteriors are wanted.
+    """
+    m, n, _ = momenta.shape
+    columns = Columns.blank(m, n)
+    left = list(range(m))
+    if m > 0 and n <= MOST_LEAVES:
+        from hctrellis.kernels.products import minkowski_products
+
+        one = with_parameters(model, tuple(parameters.items()))
+        lanes = _lanes(m)
+        params = [
+            np.repeat(np.array(one.params(root))[:, None], len(lanes), axis=1)
+            for root in (False, True)
+        ]
+        products = minkowski_products(np.take(momenta.T, lanes, axis=-1))
+        stack = _Stack((one.code(),), np.arange(m), [products], *params)
+        left = _solve_together(columns, stack, entropy)
+    _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
+    return columns
+
+
+@lru_cache(maxsize=16)
+def with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
+    """A model of one particle at rest: it knows its parameters, and costs more than many a jet."""
+    return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
+
+
+def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArray:
+    """The log weights of one tree for each potential, given by its `Tree.children`."""
+    pairs = zip(potentials, children, strict=True)
+    return np.array([model.log_weight(Tree(rows, model.labels)) for model, rows in pairs])
+
+
+def weigh_jets(
+    model: Model, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
+) -> FloatArray:
+    """The log weights of one tree for each jet, given by its `Tree.children`."""
+    return weigh_group([model(jet, **parameters) for jet in momenta], children)
+
+
+def explain(error: Exception) -> str:
+    """An error in one line; its kind is named only if the message may not do."""
+    name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return name + " ".join(str(error).split())
+
+
+# ---- one at a time ----------------------------------------------------------------------------
+
+
+def _solve_apart(
+    columns: Columns, potentials: Iterable[tuple[int, Potential]], entropy: bool
+) -> None:
+    """One potential after the other, each with its row."""
+    for row, potential in potentials:
+        check_stop()
+        try:
+            _fill(columns, row, potential, entropy)
+        except StoppedError:
+            raise
+        except Exception as error:  # a user's function may raise anything
+            columns.errors[row] = explain(error)
+
+
+def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None:
+    trellis = FullTrellis(potential.n_leaves)
+    post = Posterior(potential, trellis, trellis.solve(potential, threads=1), 1)
+    log_partition, n_trees = post.log_partition, post.n_trees
+    possible = log_partition > -math.inf
+    if possible:
+        columns.children[i] = post.map_tree.children
+    if possible and entropy:
+        columns.entropy[i] = post.entropy
+    columns.map_log_weight[i] = post.map_log_weight if possible else -math.inf
+    columns.log_partition[i] = log_partition
+    columns.n_trees[i] = n_trees
+
+
+# ---- side by side -----------------------------------------------------------------------------
+
+
+class _Stack(NamedTuple):
+    """Data sets of one kind.
+
+    Attributes
+    ----------
+    codes : tuple of SplitCode
+        The split functions that all of them have.
+    rows : int array, shape (m,)
+        Their places in the columns.
+    sums : list of arrays, shape (n, n, m) or (n + 1, m)
+        What is added up over pairs and leaves; or a number by size. Here and below, the last of
+        the m fills vectors that would not be full.
+    params, root_params : arrays, shape (k, m)
+    """
+
+    codes: tuple[SplitCode, ...]
+    rows: IntArray
+    sums: list[FloatArray]
+    params: FloatArray
+    root_params: FloatArray
+
+
+def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
+    """Stacks of potentials that can be solved side by side, and the rows of all others."""
+    kinds: dict[Any, list[tuple[int, list[FloatArray]]]] = defaultdict(list)
+    others = []
+    for row, potential in enumerate(potentials):
+        try:
+            codes, sums = tuple(part.code() for part in potential.parts), _as_arrays(potential)
+        except Exception:  # to be explained when it is solved apart
+            codes, sums = (), []
+        if sums:
+            kinds[codes, tuple(array.ndim for array in sums)].append((row, sums))
+        else:
+            others.append(row)
+    stacks = []
+    for (codes, _), found in kinds.items():
+        rows = np.array([row for row, _ in found])
+        lanes = _lanes(len(rows))
+        sums = [
+            np.stack([arrays[lane] for lane in lanes], axis=-1)
+            for arrays in zip(*(arrays for _, arrays in found), strict=True)
+        ]
+        alike = [potentials[rows[lane]] for lane in lanes]
+        stacks.append(_Stack(codes, rows, sums, _params(alike, False), _params(alike, True)))
+    return stacks, others
+
+
+def _lanes(m: int) -> IntArray:
+    """The numbers of m data sets, and of the last one until vectors are full."""
+    from hctrellis.kernels.simd import LANES
+
+    return np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)
+
+
+def _as_arrays(potential: Potential) -> list[FloatArray]:
+    """The sums of a potential, those over leaves as diagonal matrices; none if it is served apart.
+
+    (A number on the diagonal of a matrix is added for every leaf, and so for every pair a zero.)
+    """
+    found: list[FloatArray] = []
+    if potential.n_leaves > MOST_LEAVES:
+        return found
+    for part in potential.parts:
+        code, sums = part.code(), part.sums()
+        if code is None or code.cross is not None or sums is None:
+            return []
+        found += [*map(np.diag, sums.leaves), *sums.pairs, *sums.by_size]
+    return found
+
+
+def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
+    """The parameters of potentials of one kind, a column each."""
+    rows = [[p for part in each.parts for p in part.params(root)] for each in potentials]
+    return np.ascontiguousarray(np.array(rows).T)
+
+
+def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
+    """Solve a stack; returns the rows for which something is no number, to be solved apart."""
+    from hctrellis.kernels.bind import bind
+    from hctrellis.kernels.simd import LANES
+
+    m, n = len(stack.rows), columns.children.shape[1] + 1
+    kernel = bind(("weights", "batch"), stack.codes)
+    features = sum(code.n_features for code in stack.codes)
+    width = kernel.FEATURES + LANES * (features + entropy)
+    filled = stack.params.shape[1]
+    answers = np.empty((filled, 4))
+    children = np.zeros((filled, n - 1, 2), np.int64)
+    try:
+        kernel.solve(
+            tuple(array.ravel() for array in stack.sums),
+            np.array([array.ndim == 2 for array in stack.sums]),
+            tuple(np.empty(LANES << n) for _ in stack.sums),
+            tuple(stack.params),
+            tuple(stack.root_params),
+            _lattice(n, width),
+            width,
+            entropy,
+            answers,
+            children,
+        )
+    except Exception:
+        if any(code.users for code in stack.codes):  # a user's function may raise anything
+            return list(map(int, stack.rows))
+        raise
+    return _keep(columns, stack.rows, answers[:m], children[:m])
+
+
+def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntArray) -> list[int]:
+    """Write answers into the columns if they are sound; returns the rows of all others.
+
+    Those that are no numbers, or out of range, are to be explained when they are solved apart.
+    """
+    sizes = np.abs(answers[:, 0])
+    sound = (sizes <= LARGEST_LOG_WEIGHT) | (sizes == np.inf)  # not so for NaN
+    kept = rows
+    if not sound.all():
+        kept, answers, children = rows[sound], answers[sound], children[sound]
+    log_partition, map_log_weight, n_trees, entropies = answers.T
+    columns.log_partition[kept] = log_partition
+    columns.map_log_weight[kept] = map_log_weight
+    columns.children[kept] = children
+    columns.entropy[kept] = np.maximum(entropies, 0.0)
+    columns.n_trees[kept] = n_trees  # exact: MOST_LEAVES have fewer than 2^53
+    others: list[int] = rows[~sound].tolist()
+    return others
+
+
+@cache
+def _lattice(n_leaves: int, width: int) -> tuple[IntArray, IntArray, Any]:
+    """The clusters to split, where each size begins, and all splits (see `kernels.batch`)."""
+    sizes = Lattice(n_leaves).sizes
+    masks = np.argsort(sizes, kind="stable")
+    levels = np.searchsorted(sizes[masks], np.arange(n_leaves + 2))
+    splits = [_list_splits(masks[i:j]) for i, j in pairwise(levels[2:])]
+    listed = np.concatenate([np.empty(0, np.int64), *splits])
+    return masks, levels, (listed * width).astype(np.int32)
+
+
+def _list_splits(parents: IntArray) -> IntArray:
+    """One child of each split of parents of equal size: single leaves, then others, growing."""
+    size = int(parents[0]).bit_count()
+    bits = np.arange(int(parents.max()).bit_length())
+    members = (parents[:, None] >> bits) & 1
+    leaves = (1 << np.nonzero(members)[1]).reshape(len(parents), size)
+    patterns = (np.arange(1, 1 << size, 2)[:, None] >> np.arange(size)) & 1
+    counts = patterns.sum(axis=1)
+    pairs = leaves @ patterns[(counts > 1) & (counts < size - 1)].T
+    return np.concatenate([leaves if size > 2 else leaves[:, :1], pairs], axis=1).ravel()

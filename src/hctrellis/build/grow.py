@@ -1,0 +1,226 @@
+"""A sparse trellis grown to fit one data set, for more leaves than the full one can hold.
+
+It starts from the trees that searches find. Then, round by round: it is extended by the clusters of
+all nearest-neighbour interchanges of its more probable trees, and by what local search finds from a
+tree drawn from it; the upward and downward pass tell the probability of every cluster; the most
+probable are kept, with all splits between them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hctrellis.support.logs import FORBIDDEN
+from hctrellis.support.memory import TooLargeError, check_fits
+from hctrellis.potentials.base import Potential
+from hctrellis.support.checks import as_count, as_positive
+from hctrellis.trellis.sparse import SparseSolution, SparseTrellis
+from hctrellis.trellis.vertices import complete
+
+if TYPE_CHECKING:
+    from hctrellis.support.types import IntArray
+
+MAX_CLUSTERS = 20_000
+TIME_LIMIT = 30.0
+SETTLED = 1e-3  # a gain of log Z that is none
+LEAST_PROBABILITY = 1e-7  # of a cluster that is kept
+EXTENSION = 8  # interchanges tried in a round, over the clusters that may be kept
+LEAST_MASS = 1e-9  # of an interchange
+BEAM_WIDTH = 100
+SEARCH_SHARE = 0.4  # of the time, at most, before the first round
+RESTARTS_PER_LEAF = 100  # of local search, at most
+
+
+class Step(NamedTuple):
+    """The state of a growing trellis: its size and its two lower bounds."""
+
+    seconds: float
+    n_clusters: int
+    n_splits: int
+    log_partition: float
+    map_log_weight: float
+
+
+@dataclass(frozen=True, repr=False)
+class Growth:
+    """A grown trellis, and how it came about.
+
+    Attributes
+    ----------
+    trellis : SparseTrellis
+    trace : tuple of Step
+        After each round.
+    converged : bool
+        Whether it stopped because another round would have added next to nothing, and not for
+        lack of time or of room for more clusters.
+    """
+
+    trellis: SparseTrellis
+    trace: tuple[Step, ...]
+    converged: bool
+
+    def __repr__(self) -> str:
+        last = self.trace[-1]
+        end = "converged" if self.converged else "not converged"
+        return (
+            f"Growth({len(self.trace)} rounds, {last.seconds:.1f} s, {last.n_clusters} clusters, "
+            f"log Z >= {last.log_partition:.6g}, {end})"
+        )
+
+
+def grow(
+    potential: Potential,
+    max_clusters: int = MAX_CLUSTERS,
+    time_limit: float | None = TIME_LIMIT,
+    rng: int | np.random.Generator | None = None,
+    restarts: int | None = None,
+    max_rounds: int | None = None,
+    threads: int | None = None,
+    progress: Callable[[Step], None] | None = None,
+) -> Growth:
+    """Grow a sparse trellis that holds as much of the posterior of a potential as it can.
+
+    Parameters
+    ----------
+    potential : Potential
+    max_clusters : int
+        The most clusters that are kept.
+    time_limit : float
+        Seconds, roughly: a round that has begun is finished, and compiling is not counted. None
+        is no limit: then a seed gives the same trellis on any machine.
+    rng : None, int or numpy Generator
+    restarts : int, optional
+        Of local search before the first round, at most; 100 times the number of leaves by default.
+    max_rounds : int, optional
+        As many as there is time for by default.
+    threads : int, optional
+        For local search.
+    progress : callable, optional
+        Called with the `Step` after each round.
+
+    Examples
+    --------
+    >>> import hctrellis as hct
+    >>> growth = grow(hct.Dasgupta([[0, 2, 1], [2, 0, 1], [1, 1, 0]]), rng=1)
+    >>> growth.trellis
+    SparseTrellis(3 leaves, 7 clusters, 6 splits, 3 trees)
+    """
+    most = max(as_count(max_clusters, "max_clusters"), 2 * potential.n_leaves - 1)
+    seconds = None if time_limit is None else as_positive(time_limit, "time_limit")
+    rounds = math.inf if max_rounds is None else as_count(max_rounds, "max_rounds")
+    if restarts is None:
+        restarts = RESTARTS_PER_LEAF * potential.n_leaves
+    growing = _Growing(potential, most, seconds, restarts, np.random.default_rng(rng), threads)
+    trace: list[Step] = []
+    while True:
+        trace.append(growing.step())
+        if progress is not None:
+            progress(trace[-1])
+        late = seconds is not None and trace[-1].seconds > seconds
+        if growing.settled or late or len(trace) > rounds:
+            return Growth(growing.solution.trellis, tuple(trace), growing.converged)
+        growing.advance()
+
+
+class _Growing:
+    """A trellis that grows round by round."""
+
+    def __init__(
+        self,
+        potential: Potential,
+        most: int,
+        seconds: float | None,
+        restarts: int,
+        rng: np.random.Generator,
+        threads: int | None,
+    ) -> None:
+        self.potential = potential
+        self.most = most
+        self.rng = rng
+        self.threads = threads
+        self.settled = self.converged = potential.n_leaves < 3  # nothing to interchange
+        self.least = 1e-3  # probability of the trees whose interchanges are tried
+        self.crowded = False  # whether clusters were left out for lack of room
+        children = self._first_trees()
+        self.start = time.monotonic()
+        limit = None if seconds is None else seconds * SEARCH_SHARE
+        children = np.concatenate([children, self._search(restarts, limit)])
+        self.solution = self._narrow(SparseTrellis.from_children(children).solve(potential))
+
+    def step(self) -> Step:
+        """Where it is."""
+        solution = self.solution
+        seconds = time.monotonic() - self.start
+        size = solution.trellis.n_clusters, solution.trellis.n_splits
+        best = float(solution.best[-1]) * np.log(2)
+        best = best + solution.constant if solution.best[-1] > FORBIDDEN else -np.inf
+        return Step(seconds, *size, solution.log_partition, float(best))
+
+    def advance(self) -> None:
+        """One round."""
+        before = self.solution
+        wide = self._widen(before)
+        now = self._narrow(wide)
+        if now.log_partition >= before.log_partition:
+            self.solution = now
+        gain = now.log_partition - before.log_partition
+        self.settled = not gain > SETTLED
+        self.converged = self.settled and not self.crowded
+
+    def _first_trees(self) -> IntArray:
+        """The trees of quick searches, as children; kernels are compiled on the way."""
+        from hctrellis.search import beam_search, greedy, local_search
+
+        width = min(self.potential.n_leaves, BEAM_WIDTH)
+        trees = [greedy(self.potential)]
+        with suppress(TooLargeError):  # a beam needs far more memory than all else here
+            trees += beam_search(self.potential, width, width)
+        climbed = local_search(self.potential, trees[0], 0, rng=self.rng, threads=self.threads)
+        return np.array([tree.children for tree in [*trees, climbed.tree]])
+
+    def _search(self, restarts: int, seconds: float | None) -> IntArray:
+        """The trees that local search finds."""
+        from hctrellis.search import local_search
+
+        return local_search(
+            self.potential,
+            restarts=restarts,
+            time_limit=seconds,
+            rng=self.rng,
+            threads=self.threads,
+        ).children
+
+    def _widen(self, solution: SparseSolution) -> SparseSolution:
+        """The trellis with the interchanges of its trees, the more probable first."""
+        v = solution.vertices
+        chances, masses = solution.split_probabilities(v.splits()), solution.probabilities
+        capacity = EXTENSION * self.most
+        check_fits(100 * capacity, f"{capacity} new clusters", "a smaller max_clusters")
+        joins = np.empty((capacity, 4), np.int64)
+        count = v.interchanges(chances, masses, self.least, joins)
+        while count > capacity:
+            self.least *= 4
+            count = v.interchanges(chances, masses, self.least, joins)
+        self.least = max(LEAST_MASS, self.least / 4)
+        wide = SparseTrellis(v.extend(joins[:count]))
+        return wide.solve(self.potential)
+
+    def _narrow(self, solution: SparseSolution) -> SparseSolution:
+        """The most probable clusters, those of the best tree among them, and all their splits."""
+        v = solution.vertices
+        p = solution.probabilities.copy()
+        possible = solution.best[-1] > FORBIDDEN
+        if possible:
+            p[v.find_all(list(solution.map_tree.clusters()))] = 1.0
+        keep = p > LEAST_PROBABILITY
+        self.crowded = not possible or int(keep.sum()) > self.most
+        keep[np.argsort(-p, kind="stable")[self.most :]] = False
+        kept = v.restrict(keep) if possible else v
+        return SparseTrellis(complete(kept), "all").solve(self.potential)

@@ -1,0 +1,1 @@
+"""Distributions over trees that are learned from samples of trees."""

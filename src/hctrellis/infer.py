@@ -1,0 +1,126 @@
+"""Inference: a potential and a trellis in, the posterior over trees out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hctrellis.build.grow import Growth, grow
+from hctrellis.posterior.posterior import Posterior
+from hctrellis.potentials.base import Potential
+from hctrellis.support.checks import as_count
+from hctrellis.support.progress import Progress, followed
+from hctrellis.trellis.full import FullTrellis
+from hctrellis.trellis.sparse import SparseTrellis
+
+if TYPE_CHECKING:
+    from hctrellis.support.types import IntArray
+
+FLAT_TOLERANCE = 1e-9
+MAX_EXACT_LEAVES = 22  # without being asked: 1.6e10 splits, half a minute
+
+
+def infer(
+    potential: Potential,
+    trellis: FullTrellis | SparseTrellis | Growth | None = None,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+    order: Sequence[int] | IntArray | None = None,
+) -> Posterior:
+    """Inference over all binary trees of a potential's leaves, or over those of a sparse trellis.
+
+    Z(P) = sum over splits P = L + R of psi(L, R) Z(L) Z(R), and the same with max for the best
+    tree, for all clusters P in O(3^n) time and O(2^n) memory.
+
+    Parameters
+    ----------
+    potential : Potential
+        The model bound to data.
+    trellis : FullTrellis, SparseTrellis or Growth, optional
+        Which trees are considered: all, by default, for up to 22 leaves; for more, those of a
+        sparse trellis that is grown to fit (see `hctrellis.grow`, which has a budget to set). Over
+        a sparse trellis log Z and the weight of the best tree are lower bounds, and probabilities
+        are given its trees.
+    threads : int, optional
+        Number of threads; as many as cores by default. Answers do not depend on it.
+    progress : bool or callable, optional
+        True shows a progress bar; a callable is called as progress(splits done, splits in all).
+    order : sequence of int, optional
+        Which leaf of the potential takes the place of leaf 0, 1, ... of a sparse trellis (see
+        `hctrellis.trellis.orders`); by default leaf 0, 1, ...
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    TooLargeError
+        If the tables would not fit in memory.
+    ValueError
+        If the potential gives a split a log weight that is NaN or +inf.
+
+    Examples
+    --------
+    >>> import hctrellis as hct
+    >>> post = hct.infer(hct.Linkage([[0.0], [1.0], [3.0], [7.0]], method="average", beta=1.0))
+    >>> post.map_tree
+    Tree(4 leaves: (((0,1),2),3))
+    >>> post.n_trees
+    15
+    >>> round(post.cluster_probability(["0", "1"]), 4)
+    0.5554
+    """
+    if not isinstance(potential, Potential):
+        raise TypeError(
+            f"potential must be a Potential, such as Linkage(table); got {type(potential).__name__}"
+        )
+    if threads is not None:
+        as_count(threads, "threads")
+    trellis, growth = _as_trellis(trellis, potential, threads)
+    if order is not None:
+        if not isinstance(trellis, SparseTrellis):
+            raise ValueError(
+                "order puts leaves in the places of a sparse trellis; give one, or no order"
+            )
+        trellis = trellis.reorder(order)
+    with followed(progress, "splits") as report:
+        solution = trellis.solve(potential, threads, report)
+    post = Posterior(potential, trellis, solution, threads, growth)
+    _warn_if_flat(post)
+    return post
+
+
+def _as_trellis(
+    given: object, potential: Potential, threads: int | None
+) -> tuple[FullTrellis | SparseTrellis, Growth | None]:
+    if given is None and potential.n_leaves > MAX_EXACT_LEAVES:
+        given = grow(potential, rng=0, threads=threads)
+        if not given.converged:
+            warnings.warn(
+                f"{potential.n_leaves} leaves are too many for all trees; the sparse trellis of "
+                f"{given.trellis.n_clusters} clusters that was grown instead has not converged, so "
+                "log Z is a lower bound that may be far off, and probabilities are given its trees",
+                stacklevel=3,
+            )
+    if isinstance(given, Growth):
+        return given.trellis, given
+    if given is None:
+        return FullTrellis(potential.n_leaves), None
+    if not isinstance(given, FullTrellis | SparseTrellis):
+        raise TypeError(f"trellis must be a FullTrellis or a SparseTrellis; got {given!r:.80}")
+    return given, None
+
+
+def _warn_if_flat(post: Posterior) -> None:
+    """Warn of a potential under which all trees weigh the same, which is rarely meant."""
+    if post.n_leaves < 4 or post.potential.beta == 0 or not post.is_exact:
+        return
+    log_count = post.trellis.log_n_trees
+    if log_count > 0 and abs(post._solution.log_spread - log_count) < FLAT_TOLERANCE:
+        warnings.warn(
+            "every tree has the same weight, so the posterior is flat and says nothing; a log "
+            "weight of the form a(P) - a(L) - a(R) cancels in every tree",
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""Posteriors over trees: their questions and answers."""

@@ -1,0 +1,428 @@
+"""The posterior: a potential on a trellis, after the passes; what users ask."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hctrellis.clusters import Cluster, cluster_mask, show_cluster
+from hctrellis.posterior.distribution import LogWeightDistribution
+from hctrellis.posterior.sample import TreeSample, draw
+from hctrellis.posterior.summary import ConsensusTree, RankedTrees, rank
+from hctrellis.posterior.table import ClusterTable
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.constraint import Constraint, Rewards
+from hctrellis.support.checks import as_count
+from hctrellis.support.logs import LARGEST_LOG_WEIGHT
+from hctrellis.support.types import Seed
+from hctrellis.tree import Tree
+from hctrellis.trellis.full import FullTrellis
+from hctrellis.trellis.sparse import SparseTrellis
+
+if TYPE_CHECKING:
+    from hctrellis.build.grow import Growth
+    from hctrellis.support.types import FloatArray
+    from hctrellis.trellis.solution import Solution
+
+MAJORITY_MARGIN = 1e-9
+CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
+DISTRIBUTION_SIZE = 100_000  # trees listed or drawn for a distribution, unless told otherwise
+
+
+class NoTreeError(ValueError):
+    """Every tree is forbidden, so there is no best one."""
+
+
+class Coclustering(NamedTuple):
+    """How closely every two leaves are clustered.
+
+    Attributes
+    ----------
+    probability : float64 array, shape (n, n)
+        That the smallest cluster with both leaves has at most the given size.
+    expected_size : float64 array, shape (n, n)
+        Expected number of leaves of that cluster.
+    """
+
+    probability: FloatArray
+    expected_size: FloatArray
+
+
+@dataclass(frozen=True, repr=False)
+class Posterior:
+    """The probability distribution over trees: P(tree) = weight(tree) / Z.
+
+    Made by `infer`. Clusters are given as iterables of labels or leaf indices, or as masks (leaf i
+    is bit i). What needs a pass over the trellis is computed when first asked for, and kept.
+
+    Attributes
+    ----------
+    potential : Potential
+    trellis : FullTrellis or SparseTrellis
+        The trees that are considered.
+    growth : Growth or None
+        How the trellis was grown, if it was.
+    """
+
+    potential: Potential
+    trellis: FullTrellis | SparseTrellis
+    _solution: Solution
+    _threads: int | None = None
+    growth: Growth | None = None
+
+    def __post_init__(self) -> None:
+        self._check_range()
+
+    def _check_range(self) -> None:
+        """Refuse log weights of which too few digits are left to tell trees apart."""
+        size = abs(self.log_partition)
+        if LARGEST_LOG_WEIGHT < size < math.inf:
+            raise ValueError(
+                f"log Z is {self.log_partition:.3g}; beyond {LARGEST_LOG_WEIGHT:g} too few digits "
+                "are left to tell trees apart, and probabilities would mean nothing: lower beta, "
+                f"or rescale the data, by a factor of {size / LARGEST_LOG_WEIGHT:.2g} or more"
+            )
+
+    # ---- the distribution ---------------------------------------------------------------------
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the leaves."""
+        return self.potential.labels
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return self.potential.n_leaves
+
+    @property
+    def log_partition(self) -> float:
+        """log Z, the log of the sum of the weights of all trees; -inf if all are forbidden."""
+        return self._solution.log_partition
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all trees are considered; if not, log Z and MAP are lower bounds."""
+        return isinstance(self.trellis, FullTrellis)
+
+    @property
+    def n_trees(self) -> int:
+        """The exact number of trees of non-zero weight."""
+        return self._solution.n_trees
+
+    def log_probability(self, tree: Tree) -> float:
+        """Log of the posterior probability of a tree."""
+        self._check_possible()
+        weight = self.potential.log_weight(tree)
+        if weight == -math.inf or not self._holds(tree):
+            return -math.inf
+        return weight - self.log_partition
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        self._check_possible()
+        return self._solution.log_weight_moments()
+
+    @property
+    def expected_log_weight(self) -> float:
+        """The mean of the log weight over the posterior."""
+        return self._moments[0]
+
+    @property
+    def log_weight_variance(self) -> float:
+        """The variance of the log weight over the posterior (beta^2 times that of the energy)."""
+        return self._moments[1]
+
+    def log_weight_distribution(
+        self, size: int = DISTRIBUTION_SIZE, rng: Seed = None
+    ) -> LogWeightDistribution:
+        """The distribution of the log weight over the posterior.
+
+        If there are at most `size` trees, all of them are listed; if not, as many are drawn.
+
+        Parameters
+        ----------
+        size : int
+        rng : None, int or numpy Generator
+        """
+        self._check_possible()
+        is_exact = self.n_trees <= as_count(size, "size")
+        if is_exact:
+            trees = self.top_trees(size)
+            values, shares = trees.log_weights[::-1], trees.probabilities[::-1]
+        else:
+            values, shares = np.sort(self.sample(size, rng).log_weights), np.full(size, 1 / size)
+        mean, variance = self._moments
+        return LogWeightDistribution(mean, variance, self.map_log_weight, values, shares, is_exact)
+
+    @property
+    def expected_energy(self) -> float:
+        """The mean energy over the posterior, -(mean log weight) / beta."""
+        if self.potential.beta == 0:
+            raise ValueError("the energy of a tree is not defined by its weight at beta = 0")
+        return -self.expected_log_weight / self.potential.beta
+
+    @property
+    def entropy(self) -> float:
+        """The entropy of the posterior in nats; exp(entropy) is an effective number of trees."""
+        return max(0.0, self.log_partition - self.expected_log_weight)
+
+    def kl_divergence(self, other: Posterior) -> float:
+        """The Kullback-Leibler divergence D(self || other) in nats, over the same leaves."""
+        self._check_possible()
+        if not isinstance(other, Posterior):
+            raise TypeError(f"expected a Posterior, got {type(other).__name__}")
+        if other.labels != self.labels:
+            raise ValueError("the two posteriors must be over the same leaves in the same order")
+        sparse = not (self.is_exact and other.is_exact)
+        if sparse and other.trellis != self.trellis:
+            raise ValueError("the two posteriors must be over the same trellis")
+        if other.log_partition == -math.inf:
+            return math.inf
+        mean, _ = self._solution.log_weight_moments(other._solution)
+        if math.isnan(mean):
+            return math.inf
+        cross = other.log_partition - mean
+        return max(0.0, cross - self.entropy)
+
+    # ---- the best tree ------------------------------------------------------------------------
+
+    @cached_property
+    def map_tree(self) -> Tree:
+        """The tree of largest weight.
+
+        Ties are broken alike on every machine and for any number of threads: from the root
+        down, among splits whose log weights agree to 1e-12 relative to their size, the one is taken
+        in which the child that holds the first leaf of the cluster is the smallest number (leaf i
+        counts 2^i).
+
+        Raises
+        ------
+        NoTreeError
+            If every tree is forbidden.
+        """
+        self._check_possible()
+        return self._solution.map_tree
+
+    @cached_property
+    def map_log_weight(self) -> float:
+        """Log weight of the MAP tree."""
+        return self.potential.log_weight(self.map_tree)
+
+    @property
+    def map_log_probability(self) -> float:
+        """Log of the posterior probability of the MAP tree."""
+        return self.map_log_weight - self.log_partition
+
+    def top_trees(self, k: int) -> RankedTrees:
+        """The k most probable trees in order (fewer if there are fewer), with probabilities."""
+        self._check_possible()
+        return rank(self._solution, self.map_log_weight, as_count(k, "k"))
+
+    def credible_set(self, mass: float = 0.95, limit: int = CREDIBLE_LIMIT) -> RankedTrees:
+        """The smallest set of trees with at least the given posterior probability.
+
+        At most `limit` trees are listed; if that is not enough, `complete` is False and a warning
+        says how much probability they hold.
+        """
+        self._check_possible()
+        if not 0 < mass <= 1:
+            raise ValueError(f"mass must be above 0 and at most 1; got {mass}")
+        so_far = 0.0
+
+        def enough(probability: float) -> bool:
+            nonlocal so_far
+            so_far += probability
+            return so_far >= mass * (1 - 1e-12)
+
+        trees = rank(self._solution, self.map_log_weight, as_count(limit, "limit"), enough)
+        if not trees.complete:
+            warnings.warn(
+                f"the {limit} most probable trees hold {so_far:.3g} of the probability, not "
+                f"{mass}; ask for less or raise limit",
+                stacklevel=2,
+            )
+        return trees
+
+    # ---- clusters -----------------------------------------------------------------------------
+
+    def cluster_probability(self, items: Cluster) -> float:
+        """The probability that a tree has this cluster."""
+        return self._probability(self._mask(items))
+
+    def cluster_probabilities(self, min_probability: float = 0.01) -> ClusterTable:
+        """All clusters (other than leaves and the root) of at least this probability, sorted."""
+        p = self._probabilities
+        kept = p >= max(min_probability, np.finfo(float).tiny)
+        kept[self._solution.root] = False
+        kept[self._solution.vertices.leaves] = False
+        clusters = np.flatnonzero(kept)
+        masks = self._solution.vertices.masks(clusters)
+        return ClusterTable(self.labels, masks, p[clusters], self.is_exact)
+
+    def split_probability(self, left: Cluster, right: Cluster) -> float:
+        """The probability that a tree has this split: the two clusters as siblings."""
+        one, other = self._mask(left), self._mask(right)
+        if one & other:
+            shared = show_cluster(one & other, self.labels)
+            raise ValueError(f"the two sides of a split must be disjoint; both have {shared}")
+        return self._probability(one | other) * math.exp(self._log_split(one, other))
+
+    def subtree_probability(self, tree: Tree) -> float:
+        """The probability that a posterior tree contains exactly this tree over its leaves."""
+        self._check_possible()
+        masks = [self._mask([tree.labels[i]]) for i in range(tree.n_leaves)]
+        given = 0.0
+        for left, right in tree.children:
+            given += self._log_split(masks[left], masks[right])
+            masks.append(masks[left] | masks[right])
+        return self._probability(masks[-1]) * math.exp(given)
+
+    def probability(
+        self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
+    ) -> float:
+        """The probability that a tree contains all these clusters or sub-trees, and lacks those."""
+        constraint = Constraint(self.labels, self._required(contains), map(self._mask, lacks))
+        return math.exp(self._given(constraint).log_partition - self.log_partition)
+
+    def given(
+        self, clusters: Iterable[Cluster | Tree] = (), forbidden: Iterable[Cluster] = ()
+    ) -> Posterior:
+        """The posterior over the trees that contain the clusters and none of the forbidden ones.
+
+        A `Tree` among the clusters requires all its clusters. Its weights are those of this
+        posterior, so exp(log Z - log Z here) is the probability of the condition.
+        """
+        return self._given(
+            Constraint(self.labels, self._required(clusters), map(self._mask, forbidden))
+        )
+
+    def _given(self, constraint: Constraint) -> Posterior:
+        self._check_possible()
+        potential = self.potential + constraint
+        solution = self.trellis.solve(potential, self._threads)
+        return Posterior(potential, self.trellis, solution, self._threads)
+
+    def _required(self, items: Iterable[Cluster | Tree]) -> list[int]:
+        masks = []
+        for item in items:
+            if isinstance(item, Tree):
+                masks += [self._mask(names) for names in item.cluster_labels()]
+            else:
+                masks.append(self._mask(item))
+        return masks
+
+    def coclustering(self, size: int) -> Coclustering:
+        """How closely every two leaves are clustered.
+
+        The clusters of at most `size` leaves that lie in none other such partition the leaves of a
+        tree; two leaves share one exactly if their smallest common cluster has at most `size`.
+        """
+        n = self.n_leaves
+        if not isinstance(size, int | np.integer) or not 1 <= size <= n:
+            raise ValueError(f"size must be a whole number from 1 to {n}; got {size!r}")
+        p = self._probabilities
+        sizes = self._solution.vertices.sizes
+        last = self._solution.around(p * (sizes > size))  # in the tree, its parent beyond size
+        last[sizes > size] = 0.0
+        if size == n:
+            last[self._solution.root] = 1.0
+        grows = self._solution.around(p * sizes) - sizes * p  # expected growth to the parent
+        grows[self._solution.root] = 0.0
+        return Coclustering(self._pair_sums(last), n - self._pair_sums(grows))
+
+    def _pair_sums(self, values: FloatArray) -> FloatArray:
+        """The sum of a value over all clusters that hold both of two leaves; 1 on the diagonal."""
+        n = self.n_leaves
+        sums = np.zeros((n, n))
+        step = max(1, (1 << 20) // n)
+        for start in range(0, len(values), step):
+            clusters = np.arange(start, min(start + step, len(values)))
+            members = self._solution.vertices.rows(clusters).astype(float)
+            sums += members.T @ (members * values[clusters, None])
+        return sums
+
+    # ---- samples and summaries ----------------------------------------------------------------
+
+    def sample(self, size: int, rng: Seed = None) -> TreeSample:
+        """Trees drawn independently from the posterior, exactly.
+
+        Parameters
+        ----------
+        size : int
+        rng : None, int or numpy Generator
+        """
+        self._check_possible()
+        return draw(self._solution, size, rng)
+
+    def consensus_tree(self, threshold: float = 0.5) -> ConsensusTree:
+        """The clusters of probability above `threshold` (at least 1/2, so that they are nested)."""
+        if not 0.5 <= threshold <= 1:
+            raise ValueError(
+                f"threshold must be from 0.5 to 1, got {threshold}; clusters of probability "
+                "above one half are always nested or disjoint, others need not be"
+            )
+        # a margin for rounding: two clusters of one half each may cross
+        above = threshold + MAJORITY_MARGIN if threshold < 1 else 1 - MAJORITY_MARGIN
+        table = self.cluster_probabilities(above)
+        support = dict(zip(table.masks, table.probabilities.tolist(), strict=True))
+        if self.n_leaves > 1:
+            support[(1 << self.n_leaves) - 1] = 1.0
+        return ConsensusTree(self.labels, support, self.potential)
+
+    def expected_clusters_tree(self) -> Tree:
+        """The tree with the largest expected number of clusters that are right.
+
+        It maximises the sum of the probabilities of its clusters over all trees of the trellis.
+        """
+        rewards = Rewards(self.labels, self._probabilities)
+        return self.potential.with_heights(self.trellis.solve(rewards, self._threads).map_tree)
+
+    def support(self, tree: Tree) -> dict[frozenset[str], float]:
+        """The probability of every cluster of a tree, as `Tree.to_newick(support=...)` takes it."""
+        return {names: self.cluster_probability(names) for names in tree.cluster_labels()}
+
+    # ---- inside -------------------------------------------------------------------------------
+
+    @property
+    def _probabilities(self) -> FloatArray:
+        self._check_possible()
+        return self._solution.probabilities
+
+    @cached_property
+    def _index_of(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.labels)}
+
+    def _mask(self, items: Cluster) -> int:
+        return cluster_mask(items, self._index_of, self.n_leaves)
+
+    def _holds(self, tree: Tree) -> bool:
+        if isinstance(self.trellis, FullTrellis):
+            return True
+        return self.potential.align(tree) in self.trellis
+
+    def _probability(self, mask: int) -> float:
+        probabilities, cluster = self._probabilities, self._solution.vertices.find(mask)
+        return float(probabilities[cluster]) if cluster >= 0 else 0.0
+
+    def _log_split(self, left: int, right: int) -> float:
+        """The log probability of a split, given its parent; of masks."""
+        found = [self._solution.vertices.find(mask) for mask in (left | right, left, right)]
+        return self._solution.split_log_probability(*found) if min(found) >= 0 else -math.inf
+
+    def _check_possible(self) -> None:
+        if self.log_partition == -math.inf:
+            raise NoTreeError(
+                f"there is no best tree: every tree over these {self.n_leaves} leaves is forbidden "
+                "(has weight 0) under this potential"
+            )
+
+    def __repr__(self) -> str:
+        sign = "=" if self.is_exact else ">="
+        return f"Posterior({self.potential!r}, log Z {sign} {self.log_partition:.6g})"

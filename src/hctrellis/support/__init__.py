@@ -1,0 +1,1 @@
+"""What all rooms share: checks, files, memory, progress, threads, late imports."""

@@ -1,0 +1,128 @@
+"""Arrow and Parquet files, where pyarrow is installed (an extra: ``hctrellis[batch]``).
+
+A file may be damaged, or state sizes that are not true: what is wrong with it is one sentence, and
+`check_size` refuses what would not fit in memory before it is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+from hctrellis.support.memory import check_fits
+from hctrellis.support.printable import printable
+
+BYTES_PER_VALUE = 8
+
+
+def arrow() -> Any:
+    """The module pyarrow."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError('batches need pyarrow: pip install "hctrellis[batch]"') from None
+    return pyarrow
+
+
+def parquet() -> Any:
+    """The module pyarrow.parquet."""
+    arrow()
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts."""
+    types = arrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def readable(path: str | PathLike[str]) -> Iterator[None]:
+    """While a file is read: what pyarrow finds wrong with it, in one sentence."""
+    pa = arrow()
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path}") from None
+    except (pa.ArrowException, UnicodeDecodeError, KeyError, OSError) as error:
+        if getattr(error, "errno", None):  # the system does not let us read it
+            raise
+        reason = printable(" ".join(str(error).split()))[:200]
+        raise ValueError(f"{path} is not a Parquet file that can be read: {reason}") from None
+
+
+def open_parquet(path: str | PathLike[str], **options: Any) -> Any:
+    """A Parquet file, as pyarrow opens it; its columns have different names."""
+    with readable(path):
+        file = parquet().ParquetFile(path, **options)
+        names = Counter(file.schema_arrow.names)
+    name, times = max(names.items(), key=lambda item: item[1], default=("", 0))
+    if times > 1:
+        raise ValueError(f"{path} has {times} columns {name!r:.80}; give each a name of its own")
+    return file
+
+
+def check_size(
+    file: Any, path: str | PathLike[str], columns: Sequence[str] | None, whole: bool
+) -> None:
+    """Refuse a file of which the columns do not fit in memory.
+
+    Parameters
+    ----------
+    columns : sequence of str or None
+        Their names; None for all.
+    whole : bool
+        Whether all of it is read; if not, no more than a row group at a time.
+    """
+    with readable(path):
+        file.scan_contents(columns and list(columns))  # pyarrow aborts at sizes of damaged columns
+    chosen = _leaf_columns(file.schema, columns)
+    sizes = [_group_bytes(file.metadata.row_group(k), chosen) for k in range(file.num_row_groups)]
+    needed = sum(sizes) if whole else max(sizes, default=0)
+    what = f"the columns of {path}" if whole else f"the columns of a row group of {path}"
+    check_fits(needed, what, "a file of fewer rows" if whole else "smaller row groups")
+
+
+def _leaf_columns(schema: Any, columns: Sequence[str] | None) -> list[int]:
+    """The numbers of the columns of a Parquet schema that are, or are inside, some columns."""
+    every = range(len(schema))
+    if columns is None:
+        return list(every)
+    starts = tuple(f"{name}." for name in columns)
+    return [k for k in every if f"{schema.column(k).path}.".startswith(starts)]
+
+
+def _group_bytes(group: Any, columns: Sequence[int]) -> int:
+    chunks = [group.column(k) for k in columns]
+    return sum(
+        BYTES_PER_VALUE * max(0, chunk.num_values) + max(0, chunk.total_uncompressed_size)
+        for chunk in chunks
+    )
+
+
+def read_columns(file: Any, path: str | PathLike[str], columns: Sequence[str] | None = None) -> Any:
+    """Some columns of an open file, or all, as an Arrow table."""
+    check_size(file, path, columns, whole=True)
+    with readable(path):
+        table = file.read(columns=columns and list(columns))
+        table.validate(full=True)
+    return table
+
+
+def texts(column: Any) -> list[Any]:
+    """The texts of a column; those that a dictionary holds are not copied."""
+    if not arrow().types.is_dictionary(column.type):
+        return list(column.to_pylist())
+    found: list[Any] = []
+    for chunk in column.chunks:
+        values = chunk.dictionary.to_pylist()
+        found += [None if k is None else values[k] for k in chunk.indices.to_pylist()]
+    return found

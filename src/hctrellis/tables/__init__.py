@@ -1,0 +1,1 @@
+"""From a table to clusters, in scikit-learn's manner."""

@@ -1,0 +1,302 @@
+"""A scikit-learn estimator: a tree, flat clusters, and how far to trust both.
+
+The work is done by `choose_beta`, `infer` and `posterior.partition`; this module checks what it is
+given, hands it over, and names the results as scikit-learn does, which it needs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from hctrellis.build.grow import grow
+from hctrellis.clusters import split_members
+from hctrellis.infer import MAX_EXACT_LEAVES, infer
+from hctrellis.posterior.partition import Partition, best_partition, cut_tree, probable_partition
+from hctrellis.posterior.posterior import Posterior
+from hctrellis.potentials.base import Potential
+from hctrellis.potentials.correlation import CorrelationClustering
+from hctrellis.potentials.dasgupta import Dasgupta
+from hctrellis.potentials.linkage import Linkage, Method
+from hctrellis.support.checks import (
+    as_count,
+    as_floats,
+    as_positive,
+    as_symmetric,
+    frame_labels,
+)
+from hctrellis.support.imports import ONE_AT_A_TIME
+from hctrellis.tree import Tree
+from hctrellis.trellis.full import FullTrellis
+from hctrellis.trust.beta import BetaChoice, Make, choose_beta
+
+try:
+    from sklearn.base import BaseEstimator, ClusterMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import validate_data
+except ImportError:
+    raise ImportError(
+        'TrellisClustering needs scikit-learn 1.6 or newer: pip install "hctrellis[sklearn]"'
+    ) from None
+
+if TYPE_CHECKING:
+    from hctrellis.support.types import FloatArray
+
+LINKAGES = get_args(Method)
+POTENTIALS = (*LINKAGES, "dasgupta", "correlation")
+MAX_CLUSTERS = 3000  # of a sparse trellis
+ROUNDS = 30  # in which it grows, at most
+TIE = 1e-9  # a relative difference of log weights that is none
+LEAVES_RESTARTS = 2000  # of the local search before, times the number of leaves
+
+
+class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Hierarchical clustering with a probability for every cluster.
+
+    Up to `max_exact_leaves` samples all binary trees are weighed, exactly. For more, the trees of a
+    sparse trellis are, which grows from the trees of a local search to at most `max_clusters`
+    clusters: the tree is then the best of those, not of all; probabilities are given those trees;
+    and unless no cluster of note was left out a ConvergenceWarning says so. For the same
+    `random_state` the result is the same on every machine.
+
+    Parameters
+    ----------
+    potential : str
+        What trees are weighed by: merge heights of the linkages "single", "complete", "average",
+        "centroid" or "ward"; "dasgupta", Dasgupta's cost of the similarities exp(-distance /
+        median distance); or "correlation", correlation clustering of these less their mean.
+    beta : float or "auto"
+        Inverse temperature: how sharply trees are told apart. "auto" is `choose_beta`.
+    n_clusters : int, optional
+        Number of flat clusters.
+    probability_threshold : float, optional
+        Instead: the flat clusters are the largest ones of a probability above this, at least 1/2;
+        samples in none of them stay single. If neither is given, 1/2.
+    cut : {"map", "best"}
+        How n_clusters clusters are found: the MAP tree cut where it is highest; or those that are
+        most probable, whatever the tree (see `hctrellis.posterior.partition.best_partition`).
+    metric : str
+        Of `scipy.spatial.distance.pdist`; or "precomputed": X is square, of distances for the
+        linkages, similarities for "dasgupta", affinities of both signs for "correlation".
+    max_exact_leaves : int
+        By default 22, as for `infer`: half a minute on two cores. Each one less takes a third of
+        the time and half the memory.
+    max_clusters : int
+    random_state : int, RandomState instance or None
+        For the resampling by which beta="auto" is chosen, and for local search.
+
+    Attributes
+    ----------
+    labels_ : int64 array, shape (n_samples,)
+        The flat cluster of each sample.
+    n_clusters_ : int
+    cluster_probabilities_ : float64 array, one per flat cluster
+        The probability that a tree has each flat cluster.
+    posterior_ : Posterior
+        To ask for more, see `Posterior`.
+    beta_ : float
+    beta_choice_ : BetaChoice or None
+        How beta="auto" was chosen.
+    children_ : int64 array, shape (n_samples - 1, 2)
+    distances_ : float64 array, shape (n_samples - 1,)
+        The MAP tree as scikit-learn writes trees: which nodes are merged, and at which height (the
+        average distance for "dasgupta" and "correlation"), raised where a child is higher.
+    linkage_matrix_ : float64 array, shape (n_samples - 1, 4)
+        The same as SciPy writes it.
+    n_leaves_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of str, if X has names
+
+    Examples
+    --------
+    >>> from hctrellis.tables.estimator import TrellisClustering
+    >>> model = TrellisClustering(beta=1.0, n_clusters=3).fit([[0], [1], [7], [8], [30]])
+    >>> model.labels_.tolist(), model.cluster_probabilities_.round(3).tolist()
+    ([0, 0, 1, 1, 2], [0.958, 0.958, 1.0])
+    """
+
+    def __init__(
+        self,
+        potential: str = "average",
+        *,
+        beta: float | Literal["auto"] = "auto",
+        n_clusters: int | None = None,
+        probability_threshold: float | None = None,
+        cut: Literal["map", "best"] = "map",
+        metric: str = "euclidean",
+        max_exact_leaves: int = MAX_EXACT_LEAVES,
+        max_clusters: int = MAX_CLUSTERS,
+        random_state: Any = None,
+    ) -> None:
+        self.potential = potential
+        self.beta = beta
+        self.n_clusters = n_clusters
+        self.probability_threshold = probability_threshold
+        self.cut = cut
+        self.metric = metric
+        self.max_exact_leaves = max_exact_leaves
+        self.max_clusters = max_clusters
+        self.random_state = random_state
+
+    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+        """Weigh the trees over the rows of X.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features), or (n_samples, n_samples) if precomputed
+            The index of a DataFrame names the leaves of `posterior_`, if its entries differ.
+        y : ignored
+        """
+        self._check()
+        names = _names(X, matrix=self.metric == "precomputed")
+        data: FloatArray = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        if names is not None and self.metric == "precomputed":
+            data = as_symmetric(X, "X")
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        make = self._maker(data, names)
+        self._choose_beta(make, data, seed)
+        self.posterior_ = self._infer(make(None, self.beta_), seed)
+        tree = self._tree(data)
+        part = self._partition(tree)
+        self.labels_ = part.assignment
+        self.n_clusters_ = len(part)
+        self.cluster_probabilities_ = part.probabilities
+        self.n_leaves_ = len(data)
+        self.linkage_matrix_ = tree.to_linkage()
+        self.children_ = self.linkage_matrix_[:, :2].astype(np.int64)
+        self.distances_ = self.linkage_matrix_[:, 2].copy()
+        return self
+
+    # ---- steps of fit -------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self.potential not in POTENTIALS:
+            known = ", ".join(POTENTIALS)
+            raise ValueError(f"potential must be one of {known}; got {self.potential!r:.80}")
+        if self.cut not in ("map", "best"):
+            raise ValueError(f'cut must be "map" or "best"; got {self.cut!r:.80}')
+        if self.n_clusters is not None and self.probability_threshold is not None:
+            raise ValueError("give n_clusters or probability_threshold, not both")
+        if not isinstance(self.beta, str):
+            as_positive(self.beta, "beta", zero=True)
+        elif self.beta != "auto":
+            raise ValueError(f'beta must be a number or "auto"; got {self.beta!r:.80}')
+        as_count(self.max_exact_leaves, "max_exact_leaves")
+        as_count(self.max_clusters, "max_clusters")
+
+    def _maker(self, X: FloatArray, names: Sequence[str] | None) -> Make:
+        """What makes the potential of X (None), or of a resample of it, at a beta."""
+
+        def make(data: FloatArray | None, beta: float) -> Potential:
+            values = X if data is None else data
+            labels = names if len(values) == len(X) else None
+            if self.potential in LINKAGES:
+                return Linkage(values, cast(Method, self.potential), beta, self.metric, labels)
+            links = values
+            if self.metric != "precomputed":
+                links = _similarities(_pairwise(values, self.metric))
+            if self.potential == "dasgupta":
+                return Dasgupta(links, beta, labels)
+            if self.metric != "precomputed":
+                links = links - links[~np.eye(len(links), dtype=bool)].mean()
+            return CorrelationClustering(links, beta, labels=labels)
+
+        return make
+
+    def _choose_beta(self, make: Make, data: FloatArray, seed: int) -> None:
+        if self.beta == "auto":
+            choice = choose_beta(make, None if self.metric == "precomputed" else data, rng=seed)
+            self.beta_choice_: BetaChoice | None = choice
+            self.beta_ = choice.beta
+        else:
+            self.beta_choice_ = None
+            self.beta_ = float(self.beta)
+
+    def _distances(self, X: FloatArray) -> FloatArray:
+        """How far apart samples are; of similarities, how far below the greatest."""
+        if self.metric != "precomputed" or self.potential in LINKAGES:
+            return _pairwise(X, self.metric)
+        links = as_symmetric(X, "X")
+        distances: FloatArray = links.max() - links
+        np.fill_diagonal(distances, 0.0)
+        return distances
+
+    def _infer(self, potential: Potential, seed: int) -> Posterior:
+        n = potential.n_leaves
+        if n <= self.max_exact_leaves:
+            return infer(potential, FullTrellis(n))
+        restarts = max(1, LEAVES_RESTARTS // n)
+        growth = grow(potential, self.max_clusters, None, seed, restarts, ROUNDS)
+        if not growth.converged:
+            warnings.warn(
+                f"{n} samples are too many for all trees; the sparse trellis of "
+                f"{growth.trellis.n_clusters} clusters that was grown instead has not "
+                "converged: probabilities are given its trees (raise max_clusters for more)",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return infer(potential, growth.trellis)
+
+    def _tree(self, data: FloatArray) -> Tree:
+        """The MAP tree with heights; of several, SciPy's (all orders of single linkage tie)."""
+        post, distances = self.posterior_, self._distances(data)
+        method = cast(Method, self.potential if self.potential in LINKAGES else "average")
+        greedy = _scipy_tree(distances, method, post.labels)
+        top = post.map_log_weight
+        ties = post.potential.log_weight(greedy) >= top - TIE * max(1.0, abs(top))
+        tree = greedy if ties else post.map_tree
+        model = Linkage(distances, method, metric="precomputed")
+        return Tree(tree.children, tree.labels, -model.split_log_weights(*split_members(tree)))
+
+    def _partition(self, tree: Tree) -> Partition:
+        post = self.posterior_
+        if self.n_clusters is None:
+            threshold = self.probability_threshold
+            return probable_partition(post, 0.5 if threshold is None else threshold)
+        if self.cut == "map":
+            return cut_tree(post, tree, self.n_clusters)
+        return best_partition(post, self.n_clusters)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        return tags
+
+
+# ---- inside -----------------------------------------------------------------------------------
+
+
+def _names(X: object, matrix: bool) -> Sequence[str] | None:
+    """The index of a DataFrame of numbers, if its entries differ."""
+    names = frame_labels(X, matrix=matrix)
+    if hasattr(X, "columns"):
+        as_floats(cast(npt.ArrayLike, X), "X")  # names columns of text, as scikit-learn does not
+    return names if names is not None and len({*names}) == len(names) else None
+
+
+def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:
+    with ONE_AT_A_TIME:
+        from scipy.cluster.hierarchy import linkage
+        from scipy.spatial.distance import squareform
+
+    merges = linkage(squareform(distances, checks=False), method)
+    return Tree(merges[:, :2].astype(np.int64), labels)
+
+
+def _pairwise(data: FloatArray, metric: str) -> FloatArray:
+    distances = Linkage(data, metric=metric).distances
+    assert distances is not None
+    return distances
+
+
+def _similarities(distances: FloatArray) -> FloatArray:
+    """exp(-distance / median distance)."""
+    positive = distances[distances > 0]
+    scale = float(np.median(positive)) if len(positive) > 0 else 1.0
+    similarities: FloatArray = np.exp(-distances / scale)
+    return similarities

@@ -1,0 +1,1 @@
+"""Formats of trees, one a file."""

@@ -1,0 +1,29 @@
+"""The folder listing is the architecture: docs/architecture.md says what imports what, truly."""
+
+import architecture
+
+
+def test_every_room_is_described():
+    described = set(architecture.layers())
+    there = {architecture.room(name) for name in architecture.graph()}
+    assert there - {"__main__", "_version"} == described
+
+
+def test_imports_go_down():
+    order = architecture.layers()
+    upward = [
+        f"{module} imports {target}"
+        for module, targets in architecture.graph().items()
+        for target in targets
+        if {architecture.room(module), architecture.room(target)} <= set(order)
+        and order.index(architecture.room(module)) < order.index(architecture.room(target))
+    ]
+    assert upward == []
+
+
+def test_no_cycles():
+    assert architecture.cycle() is None
+
+
+def test_the_picture_is_drawn_from_the_code():
+    assert architecture.picture() in architecture.PAGE.read_text()
