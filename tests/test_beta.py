@@ -124,7 +124,9 @@ def test_several_peaks_are_told():
     """Groups that part at one beta, and flowers within them that part at another."""
     choice = choose_beta(average, iris(4))
     assert choice.peaks == pytest.approx((3.97, 22.8), rel=0.02)
-    assert f"another peak of nearly the same height, at beta = {choice.peaks[1]:g}" in choice.sentence
+    assert (
+        f"another peak of nearly the same height, at beta = {choice.peaks[1]:g}" in choice.sentence
+    )
     alone = choose_beta(average, iris(22))
     assert alone.peaks == (alone.beta,) and "another peak" not in alone.sentence
 

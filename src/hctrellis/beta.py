@@ -526,7 +526,9 @@ def _other_peaks(betas: Sequence[float]) -> str:
         return ""
     where = " and ".join(f"{beta:g}" for beta in sorted(betas))
     peaks = "another peak" if len(betas) == 1 else f"{len(betas)} other peaks"
-    return f"; it has {peaks} of nearly the same height, at beta = {where}, where answers may differ"
+    return (
+        f"; it has {peaks} of nearly the same height, at beta = {where}, where answers may differ"
+    )
 
 
 def _unit_sentence(beta: float) -> str:
