@@ -13,8 +13,10 @@ from scipy.cluster.hierarchy import is_valid_linkage
 
 import hctrellis as hct
 from hctrellis.cli import main
+from hctrellis.cli.app import ABOUT_INFER
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
 from hctrellis.cli.tables import Items, Options, as_items
+from hctrellis.infer import MAX_EXACT_LEAVES
 from hctrellis.treefiles import read_newicks, read_nexus
 from hctrellis.trees.newick import parse_newick_support
 
@@ -106,6 +108,67 @@ def test_decimal_comma(write):
 )
 def test_labels_that_are_not_given(text, labels, write):
     assert read(write(text)).labels == labels
+
+
+COUNTED = "it,id,x,y\na,100,1,5\nb,103,2.5,6\nc,107,2,9\nd,108,1,1\ne,110,7,2\n"
+POINTS_ON_A_LINE = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "columns"),
+    [
+        (COUNTED, ["a", "b", "c", "d", "e"], ["x", "y"]),  # increasing ids beside labels
+        (COUNTED.replace("it,", ",").replace("id", "SampleID"), list("abcde"), ["x", "y"]),
+        (",id,x\n0,8,5\n1,4,6\n2,6,9\n", ["0", "1", "2"], ["x"]),  # an index, and ids
+        (",Unnamed: 0,x\n3,0,5\n1,1,6\n2,2,9\n", ["3", "1", "2"], ["x"]),  # written twice
+        (",who,x\n0,ape,5\n1,bat,6\n2,cat,9\n", ["ape", "bat", "cat"], ["x"]),
+        ("x,t\n5,7\n6,8\n9,9\n1,10\n2,11\n", ["7", "8", "9", "10", "11"], ["x"]),
+        ("id,dose\n4,1\n5,2\n6,3\n7,4\n8,5\n", ["4", "5", "6", "7", "8"], ["dose"]),
+        ("who,dose\na,1\nb,2\nc,3\nd,4\ne,5\n", list("abcde"), ["dose"]),  # all there is
+        ("who,a,b\na,1,3\nb,2,2\nc,3,7\n", list("abc"), ["a", "b"]),  # by chance
+    ],
+)
+def test_numbers_of_rows_are_no_features(text, labels, columns, write):
+    items = read(write(text))
+    assert (items.labels, items.columns) == (labels, columns)
+    everything = read(write(text), all_columns=True)
+    assert len(everything.columns) >= len(columns)
+    assert not any("numbers the rows" in note for note in everything.notes)
+
+
+def test_what_was_left_out_is_said(write, capsys):
+    items = read(write(COUNTED))
+    said = "column 'id' numbers the rows and was left out; --all-columns makes it a feature"
+    assert items.notes == [said]
+    named = read(write(COUNTED), labels="it")
+    assert (named.columns, named.notes) == (["x", "y"], [said])
+    assert read(write(COUNTED), labels="id", ignore=("it",)).notes == []
+    assert main(["infer", str(write(COUNTED)), "--beta", "1", "--id-column", "it"]) == 0
+    assert f"note: {said}" in capsys.readouterr().err
+    path = str(write(COUNTED))
+    assert main(["infer", path, "--beta", "1", "--all-columns", "--id-column", "it"]) == 0
+    captured = capsys.readouterr()
+    assert "3 columns" in captured.out and "left out" not in captured.err
+
+
+def test_ids_are_not_to_be_standardised(write):
+    """An id that repeats is a feature, alas; scaling it would not make it a better one."""
+    text = "id,x,y\n1000,1,2\n1000,2,2\n5000,3,1\n5000,2,1\n"
+    (note,) = read(write(text)).notes
+    assert "rules the distances; if it holds ids, leave it out: --ignore id" in note
+
+
+@pytest.mark.parametrize("options", [{"kind": "distances"}, {"kind": "distances", "header": False}])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_distances_that_count(options, indexed, write):
+    """From the first of points on a line, distances are row numbers."""
+    rows = [[*([k] * indexed), *row] for k, row in enumerate(POINTS_ON_A_LINE.astype(int))]
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    items = read(write(text), **options)
+    np.testing.assert_array_equal(items.values, POINTS_ON_A_LINE)
+    assert items.labels == [str(k + 1 - indexed) for k in range(5)]
+    with pytest.raises(ValueError, match="looks like a matrix between 5 items"):
+        read(write(text), header=False)
 
 
 def test_columns_by_name_and_number(write):
@@ -562,6 +625,7 @@ def test_the_table_is_never_overwritten(write, capsys):
 
 
 def test_help_teaches(capsys):
+    assert f"Up to {MAX_EXACT_LEAVES} items every binary tree" in ABOUT_INFER
     out = run(capsys, "--help")
     for text in ("Examples", "--distances", "--beta", "--report", "Newick"):
         assert text in out

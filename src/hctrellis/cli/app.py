@@ -30,8 +30,8 @@ ABOUT_INFER = (
     "TABLE is a CSV, TSV or Parquet file with one row per item and columns of numbers; a square "
     "matrix between items (say [bold]--distances[/bold] or [bold]--similarities[/bold]); or a "
     "Newick or NEXUS file of many trees over the same items. The first column of text names the "
-    "items. Up to 22 items every binary tree is weighed; for more, up to 1,000, promising trees "
-    "are searched for, and the answer says so.\n\n"
+    "items; one that only numbers the rows is no feature. Up to 22 items every binary tree is "
+    "weighed; for more, up to 1,000, promising trees are searched for, and the answer says so.\n\n"
     "Prints the most probable tree with the probability of every cluster, the clusters to trust, "
     "and log Z. Files that are named and exist are replaced.\n\n"
     "Examples:\n\n"
@@ -315,6 +315,8 @@ def infer(
     labels: Annotated[
         str | None,
         typer.Option(
+            "--labels",
+            "--id-column",
             metavar="COLUMN",
             rich_help_panel=READING,
             help="Names of the items, by name or number of the column.",
@@ -337,6 +339,14 @@ def infer(
             help="Leave this column out. May be given many times.",
         ),
     ] = None,
+    all_columns: Annotated[
+        bool,
+        typer.Option(
+            "--all-columns",
+            rich_help_panel=READING,
+            help="Compare items by all columns of numbers, also by those that number the rows.",
+        ),
+    ] = False,
     missing: Annotated[
         Missing,
         typer.Option(
@@ -443,6 +453,7 @@ def infer(
         labels=labels,
         color=color,
         ignore=tuple(ignore or ()),
+        all_columns=all_columns,
         missing=missing.value,
         log10=log10,
         standardize=standardize,

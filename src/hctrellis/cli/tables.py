@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hctrellis.cli.ids import id_columns, named_as_ids
 from hctrellis.cli.sources import Cells
 from hctrellis.support.checks import LARGEST, SYMMETRY_TOLERANCE
 from hctrellis.support.printable import printable
@@ -39,6 +40,8 @@ class Options(NamedTuple):
         What the numbers are; features if None, unless they look like a square matrix.
     labels, color : str or None
         Columns, by name or number.
+    all_columns : bool
+        Columns that number the rows are features, too.
     ignore : tuple of str
         Columns that are left out.
     missing : {"error", "mean", "zero", "drop-rows", "drop-columns"}
@@ -58,6 +61,7 @@ class Options(NamedTuple):
     standardize: bool = False
     decimal_comma: bool = False
     header: bool | None = None
+    all_columns: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +114,17 @@ def as_items(cells: Cells, options: Options) -> Items:
     columns = cells.columns or []
     notes: list[str] = []
     special = [_find(cells, given) for given in (*_given(options.color), *options.ignore)]
-    if options.labels is None:
-        labels = _label_column(cells, special, notes)
-    else:
-        labels = _find(cells, options.labels)
-    kept = [k for k in range(len(columns)) if k not in (labels, *special)]
+    given = None if options.labels is None else _find(cells, options.labels)
+    free = [k for k in range(len(columns)) if k not in (given, *special)]
+    texts = [k for k in free if _is_text([row[k] for row in cells.rows])]
+    numbers = [k for k in free if k not in texts]
+    ids = [] if options.all_columns else id_columns(cells, numbers, options.kind)
+    labels = _label_column(cells, texts, ids) if given is None else given
+    notes += [_about_ids(columns, k, labels) for k in ids]
+    kept = [k for k in free if k not in (labels, *ids)]
     if not kept:
-        raise ValueError(f"{cells.name} has no column of numbers left to compare items by")
+        left = f" ({'; '.join(notes)})" if notes else ""
+        raise ValueError(f"{cells.name} has no column of numbers left to compare items by{left}")
     _check_numeric(cells, kept, options)
     values = np.array([_numbers(cells, k, options) for k in kept]).T
     groups = [] if options.color is None else [row[special[0]] or "none" for row in cells.rows]
@@ -174,33 +182,23 @@ def _find(cells: Cells, given: str) -> int:
     raise ValueError(f"{cells.name} has no column {given!r:.40}; it has {there}{more}")
 
 
-def _label_column(cells: Cells, taken: Sequence[int], notes: list[str]) -> int | None:
-    """The first column of text; or a first column that just counts the rows."""
-    columns = cells.columns or []
-    for k in range(len(columns)):
-        column = [row[k] for row in cells.rows]
-        if k in taken:
-            continue
-        if _is_text(column):
-            return k
-        if k == 0 and _counts_rows(column, columns[0]):
-            name = columns[0] or "without a name"
-            notes.append(f"the first column ({name}) numbers the rows and was taken for the labels")
-            return k
-    return None
+def _label_column(cells: Cells, texts: Sequence[int], ids: Sequence[int]) -> int | None:
+    """The first column of text, or of ids if the texts repeat."""
+    if texts and (not ids or len({row[texts[0]] for row in cells.rows}) == len(cells.rows)):
+        return texts[0]
+    return ids[0] if ids else None
+
+
+def _about_ids(columns: Sequence[str], column: int, labels: int | None) -> str:
+    name = columns[column] or "without a name"
+    which = f"the first column ({name:.40})" if column == 0 else f"column {name!r:.40}"
+    done = "was taken for the labels" if column == labels else "was left out"
+    return f"{which} numbers the rows and {done}; --all-columns makes it a feature"
 
 
 def _is_text(column: Iterable[str]) -> bool:
     known = [cell for cell in column if cell.lower() not in MISSING]
     return bool(known) and not any(map(_is_number, known))
-
-
-def _counts_rows(column: Sequence[str], name: str) -> bool:
-    if not all(map(_WHOLE.fullmatch, column)) or len(column) < 3:
-        return False
-    numbers = [int(cell) for cell in column]
-    counting = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-    return (counting and numbers[0] in (0, 1)) or (not name and len(set(numbers)) == len(numbers))
 
 
 def _labels(cells: Cells, column: int | None) -> list[str]:
@@ -363,9 +361,12 @@ def _warn_of_scales(used: FloatArray, items: Items) -> None:
     spread = used.std(axis=0)
     if len(spread) > 1 and spread.max() > WIDE * np.median(spread):
         widest = items.columns[int(spread.argmax())]
+        advice = "--standardize gives all columns the same say"
+        if named_as_ids(widest):
+            advice = f"if it holds ids, leave it out: --ignore {_argument(widest)}"
         items.notes.append(
             f"column {widest!r:.40} varies far more than the others and rules the distances; "
-            "--standardize gives all columns the same say"
+            f"{advice}"
         )
 
 
