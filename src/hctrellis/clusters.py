@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Cluster: TypeAlias = int | str | Iterable[str | int]
 """A cluster of leaves: a mask, one label, or an iterable of labels or leaf indices."""
 
+FEW_LEAVES = 14  # tables over all their subsets are small enough to be kept
 _SHOWN_LABELS = 6
 
 
@@ -93,6 +94,8 @@ class Lattice:
 
     @property
     def sizes(self) -> FloatArray:
+        if self.n_leaves <= FEW_LEAVES:
+            return _all_sizes(self.n_leaves).copy()
         return self.leaf_sums(np.ones(self.n_leaves))
 
     @property
@@ -128,16 +131,17 @@ class Lattice:
         return sums
 
     def pair_sums(self, matrix: npt.ArrayLike) -> FloatArray:
-        matrix = np.asarray(matrix, float)
-        sums = np.zeros(len(self))
-        for i in range(self.n_leaves):
-            half = 1 << i
-            with_i = sums[half : 2 * half]
-            with_i[0] = matrix[i, i]
-            for j in range(i):  # what leaf i adds, for all subsets of the leaves before it
-                np.add(with_i[: 1 << j], matrix[i, j], out=with_i[1 << j : 2 << j])
-            with_i += sums[:half]
+        from hctrellis.kernels.lattice import add_pairs
+
+        sums = np.empty(len(self))
+        add_pairs(np.ascontiguousarray(matrix, float), sums)
         return sums
+
+
+@cache
+def _all_sizes(n_leaves: int) -> FloatArray:
+    """The sizes of all subsets of few leaves, kept for the next time."""
+    return Lattice(n_leaves).leaf_sums(np.ones(n_leaves))
 
 
 class ClusterList:

@@ -30,7 +30,7 @@ from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
-    from hctrellis.support.types import FloatArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 Rows = Sequence["FloatArray"]
 """The features of many clusters: one array per feature."""
@@ -165,14 +165,25 @@ class Potential(ABC):
     def _describe_rows(
         self, code: SplitCode, table: Rows, sums: Rows, sizes: FloatArray, start: int
     ) -> None:
-        root = sizes == self.n_leaves
-        for is_root in (False, True):
-            if not is_root or root.any():
-                row, own = code.describe(sizes, sums, self.params(is_root))
-                found = (*row, own) if code.has_own else row
-                for target, values in zip(table, found, strict=False):
-                    part = target[start : start + len(sizes)]
-                    np.copyto(part, values, where=root if is_root else True)
+        """Fill some rows of a table; those of the root have parameters of their own."""
+        self._fill(code, table, sums, sizes, start, slice(None), root=False)
+        root = np.flatnonzero(sizes == self.n_leaves)
+        if len(root) > 0:
+            self._fill(code, table, sums, sizes, start, root, root=True)
+
+    def _fill(
+        self,
+        code: SplitCode,
+        table: Rows,
+        sums: Rows,
+        sizes: FloatArray,
+        start: int,
+        chosen: slice | IntArray,
+        root: bool,
+    ) -> None:
+        row, own = code.describe(sizes[chosen], [part[chosen] for part in sums], self.params(root))
+        for target, values in zip(table, (*row, own) if code.has_own else row, strict=False):
+            target[start : start + len(sizes)][chosen] = values
 
     def evaluate(
         self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any

@@ -116,14 +116,11 @@ class Linkage(Potential):
 
 def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
     """The square matrix of distances."""
-    with ONE_AT_A_TIME:
-        from scipy.spatial.distance import pdist, squareform
-
     values = as_finite(data, "distances" if metric == "precomputed" else "data")
     if metric == "precomputed" and values.ndim != 1:
         return _checked(as_symmetric(data, "distances"))
     if values.ndim == 1:
-        return _checked(squareform(_condensed(values)))
+        return _checked(_square(_condensed(values)))
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(
             "data must be a table (n x d), condensed distances (n (n-1) / 2 numbers) or a square "
@@ -137,14 +134,39 @@ def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:
         )
     _refuse_tiny(float(np.ptp(values, axis=0).max()), "the largest difference in a column")
     n = len(values)
-    check_fits(12 * n * n, f"the distances between {n} rows", "fewer rows")
-    square: FloatArray = squareform(pdist(values, metric=metric))
+    check_fits(36 * n * n, f"the distances between {n} rows", "fewer rows")
+    square = _square(_pairwise(values, metric))
     if not np.isfinite(square).all():
         raise ValueError(
             f"the {metric} distance between some rows is not defined; "
             "leave out constant rows or choose another metric"
         )
     return square
+
+
+def _pairwise(table: FloatArray, metric: str) -> FloatArray:
+    """The distances between rows, condensed; Euclidean ones as SciPy has them, without SciPy.
+
+    Importing that part of SciPy would take longer than all else that a small problem needs.
+    """
+    if metric == "euclidean":
+        one, other = np.triu_indices(len(table), 1)
+        squares = np.zeros(len(one))
+        for column in table.T:
+            squares += (column[one] - column[other]) ** 2
+        return np.sqrt(squares)
+    with ONE_AT_A_TIME:
+        from scipy.spatial.distance import pdist
+    found: FloatArray = pdist(table, metric=metric)
+    return found
+
+
+def _square(condensed: FloatArray) -> FloatArray:
+    """Condensed distances as a symmetric matrix."""
+    n = round((1 + (1 + 8 * condensed.size) ** 0.5) / 2)
+    square = np.zeros((n, n))
+    square[np.triu_indices(n, 1)] = condensed
+    return square + square.T
 
 
 def _condensed(values: FloatArray) -> FloatArray:

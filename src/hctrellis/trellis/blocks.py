@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import Lattice
+from hctrellis.clusters import FEW_LEAVES, Lattice
 from hctrellis.support.steps import check_stop
 
 if TYPE_CHECKING:
@@ -52,15 +54,21 @@ class Blocks:
         done(its result, number of splits) is called in this thread.
         """
         levels = range(1, self.n_high + 1)
-        with ThreadPoolExecutor(max(1, threads - 1)) as pool:
-            for level in [*reversed(levels), 0] if downward else levels:
-                chunks = self._chunks(level, threads, downward)
+        order = [*reversed(levels), 0] if downward else levels
+        work = (self._chunks(level, threads, downward) for level in order)
+        if threads == 1:
+            for chunk, cost in chain.from_iterable(work):
+                check_stop()
+                done(kernel(chunk), cost)
+            return
+        with ThreadPoolExecutor(threads - 1) as pool:
+            for chunks in work:
                 for result, cost in _share(kernel, chunks, pool, threads - 1):
                     done(result, cost)
 
     def _chunks(self, level: int, threads: int, downward: bool) -> Iterator[tuple[IntArray, int]]:
         """The high parts with `level` leaves, cut into chunks with their numbers of splits."""
-        highs = np.flatnonzero(Lattice(self.n_high).sizes == level)
+        highs = _level(self.n_high, level)
         others = self.n_high - level if downward else level  # leaves in or not in another cluster
         each = (3**self.low_bits * 2**others - 2 * 2**self.low_bits) // 2
         most = CHUNK_SPLITS // max(1, each)
@@ -73,6 +81,18 @@ class Blocks:
         for i in range(0, len(highs), size):
             chunk = highs[i : i + size]
             yield chunk, each * len(chunk)
+
+
+def _level(n_leaves: int, size: int) -> IntArray:
+    """The subsets of some leaves that have a given size."""
+    return _small_level(n_leaves, size) if n_leaves <= FEW_LEAVES else _all_of(n_leaves, size)
+
+
+def _all_of(n_leaves: int, size: int) -> IntArray:
+    return np.flatnonzero(Lattice(n_leaves).sizes == size)
+
+
+_small_level = cache(_all_of)
 
 
 def _share(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import ClusterList, Lattice, n_splits, n_trees, show_cluster
+from hctrellis.clusters import FEW_LEAVES, ClusterList, Lattice, n_splits, n_trees, show_cluster
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count
 from hctrellis.support.memory import SMALL, TooLargeError, available_memory, show_bytes
@@ -100,6 +100,8 @@ class FullTrellis:
             raise ValueError(
                 f"the potential has {potential.n_leaves} leaves, the trellis {self.n_leaves}"
             )
+        if self.n_leaves <= FEW_LEAVES:
+            return
         everyone = ClusterList(np.ones((1, self.n_leaves), bool))
         rows = sum(len(part.describe(everyone).features) for part in potential.parts)
         more = max(0, rows - 2)
@@ -124,7 +126,7 @@ def _solve_compiled(potential: Potential, threads: int, progress: Progress) -> F
     rest[1 << np.arange(n)] = 1.0
     tables = (terms.features, best, rest, terms.node)
     kernel = terms.kernel(*terms.upward)
-    finished = 0
+    finished, total = 0, n_splits(n)
 
     def advance(bad: int, cost: int) -> None:
         nonlocal finished
@@ -133,7 +135,7 @@ def _solve_compiled(potential: Potential, threads: int, progress: Progress) -> F
             left, right = (Lattice(n).rows(side) for side in (splits.lefts, splits.rights))
             raise ValueError(name_bad_split(potential, left, right))
         finished += cost
-        progress(min(finished, n_splits(n)), n_splits(n))
+        progress(min(finished, total), total)
 
     def solve(highs: IntArray) -> int:
         bad: int = kernel.solve_blocks(
