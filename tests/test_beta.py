@@ -14,9 +14,9 @@ from sklearn.datasets import load_iris
 
 import hctrellis as hct
 import naive
-from hctrellis import beta as rules
 from hctrellis.datasets import burtin
 from hctrellis.trellis.sparse import SparseTrellis
+from hctrellis.trust import beta as rules
 from hctrellis.trust.beta import choose_beta, sensitivity
 
 RATIO = 1.03  # how well beta is found: three digits, and a few steps of golden section

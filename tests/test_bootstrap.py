@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import norm
 
 import hctrellis as hct
-from hctrellis import bootstrap
+from hctrellis.trust import bootstrap
 from hctrellis.trust.bootstrap import SCALES, _fit, bootstrap_support
 
 

@@ -31,7 +31,7 @@ from gallery import (
     quiet,
     similarities,
 )
-from hctrellis import lanes
+from hctrellis.batch import lanes
 from hctrellis.clusters import n_splits, n_trees
 from hctrellis.kernels.products import minkowski_products
 from hctrellis.potentials import fourvectors

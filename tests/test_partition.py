@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
-from hctrellis import partition
+from hctrellis.posterior import partition
 from hctrellis.posterior.partition import best_partition, cut_tree, probable_partition
 from hctrellis.trellis.sparse import SparseTrellis
 

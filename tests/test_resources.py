@@ -15,9 +15,9 @@ import pytest
 
 import hctrellis as hct
 from children import run, start, told
-from hctrellis import memory
 from hctrellis.cli import main
 from hctrellis.simulate import ginkgo
+from hctrellis.support import memory
 from hctrellis.support.files import replaced, write_text
 
 SOON = 0.5  # seconds within which Ctrl-C is to end everything
