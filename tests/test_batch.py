@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 import hctrellis as hct
 from gallery import affinities, momenta, points, similarities
 from hctrellis.batch import engines, inputs, run, store
-from hctrellis.batch.fingerprint import fingerprint
 from hctrellis.clusters import n_trees
+from hctrellis.fingerprint import fingerprint
 from hctrellis.simulate import ginkgo
 from hctrellis.treeformats import newick_many
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hctrellis.batch.fingerprint import fingerprint
 from hctrellis.batch.tables import arrow
+from hctrellis.fingerprint import fingerprint
 from hctrellis.lanes import (
     Columns,
     Model,

@@ -18,10 +18,10 @@ SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry
 
 
 def as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
-    """A float64 array of real numbers."""
+    """A float64 array of real numbers, none of them masked."""
     try:
         array = np.asarray(values)
-        if values is None or np.iscomplexobj(array):
+        if values is None or np.iscomplexobj(array) or np.ma.is_masked(values):
             raise TypeError
         array = array.astype(float)
     except (TypeError, ValueError, OverflowError):
