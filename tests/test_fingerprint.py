@@ -10,7 +10,8 @@ import pytest
 
 import hctrellis as hct
 from children import run, told
-from hctrellis.fingerprint import OpaqueError, Watch, fingerprint
+from hctrellis.fingerprint import OpaqueError, fingerprint
+from hctrellis.watch import Watch
 
 KINDS = {
     "a constant": "def f(x): return x + VALUE",

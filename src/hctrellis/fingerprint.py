@@ -15,7 +15,7 @@ import dis
 import site
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copyreg import dispatch_table
 from functools import cache, cached_property, lru_cache, partial
 from hashlib import blake2b
@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_PLAIN = (str, bytes, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented), range)
+PLAIN = (str, bytes, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented), range)
 _CONTAINERS = (tuple, list, dict, set, frozenset, MappingProxyType)
 _ARRAYS = (np.ndarray, np.memmap)
 _MUTABLE = (list, dict, set, bytearray, MappingProxyType, np.ndarray)
@@ -101,59 +101,13 @@ def fingerprint(*values: object) -> str:
     >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
     False
     """
-    return _Reader().digest(values).hex()
-
-
-class Watch:
-    """Tells whether a function is still what it was when the watch was made.
-
-    Attributes
-    ----------
-    unknown : bool
-        Whether there is something of which this cannot be told.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._contents = self._read(shallow=False)
-        self._bindings = self._read(shallow=True)
-        self.unknown = None in self._contents.values()
-
-    def changed(self) -> list[str]:
-        """The names of what the function depends on that have changed."""
-        return _differing(self._contents, self._read(shallow=False))
-
-    def rebound(self) -> list[str]:
-        """The same, but for what a function may itself change when it is called.
-
-        These are the contents of arrays, lists, dictionaries and objects, and names that the
-        function assigns to.
-        """
-        return _differing(self._bindings, self._read(shallow=True))
-
-    def _read(self, shallow: bool) -> dict[str, bytes | None]:
-        function = getattr(self._function, "py_func", self._function)
-        if not isinstance(function, FunctionType):
-            return {"its state": _mark(function, shallow)}
-        found = {name: _mark(value, shallow) for name, value in references(function, shallow)}
-        return {**found, "its code": _mark(_own_parts(function), shallow)}
-
-
-def _mark(value: object, shallow: bool) -> bytes | None:
-    try:
-        return _Reader(shallow).digest(value)
-    except OpaqueError:
-        return b"" if shallow else None
-
-
-def _differing(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]) -> list[str]:
-    return [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+    return Reader().digest(values).hex()
 
 
 # ---- from things to digests -------------------------------------------------------------------
 
 
-class _Reader:
+class Reader:
     """Reads things, each once; `shallow` leaves out what changeable things hold."""
 
     def __init__(self, shallow: bool = False) -> None:
@@ -165,7 +119,7 @@ class _Reader:
         kind = type(value)
         if kind is int:
             return _hashed(hex(value))
-        if kind in _PLAIN:
+        if kind in PLAIN:
             return _hashed(f"{kind.__name__} {value!r}")
         if id(value) not in self._seen:
             self._seen[id(value)] = value, b"above"  # until it is known: it may refer to itself
@@ -174,7 +128,7 @@ class _Reader:
 
     def _read(self, value: Any) -> bytes:
         kind = type(value)
-        name = _name_of(value)
+        name = name_of(value)
         if name is not None:
             return _hashed(name)
         if self._shallow and (isinstance(value, _MUTABLE) or _has_state(value)):
@@ -192,7 +146,7 @@ class _Reader:
         if isinstance(getattr(value, "py_func", None), FunctionType):  # of Numba
             return [getattr(value, "targetoptions", None), value.py_func]
         if isinstance(value, FunctionType):
-            return [*_own_parts(value), *references(value, self._shallow)]
+            return [*own_parts(value), *references(value, self._shallow)]
         if kind in (tuple, list):
             return list(value)
         if kind in (dict, MappingProxyType):
@@ -288,7 +242,7 @@ class _Analysed(NamedTuple):
     """Any names, among them those of attributes of modules."""
 
 
-def _own_parts(function: FunctionType) -> list[Any]:
+def own_parts(function: FunctionType) -> list[Any]:
     """What a function consists of, without what it refers to."""
     return [
         function.__code__,
@@ -300,7 +254,7 @@ def _own_parts(function: FunctionType) -> list[Any]:
 
 def references(function: FunctionType, shallow: bool = False) -> list[tuple[str, Any]]:
     """What a function refers to, by names; `shallow` leaves out names that it assigns to."""
-    names = _analysed(function.__code__)
+    names = analysed(function.__code__)
     found: dict[str, Any] = {}
     for name in names.loaded:
         value = function.__globals__.get(name, getattr(builtins, name, "undefined"))
@@ -337,7 +291,7 @@ def _reached(name: str, value: Any, attributes: frozenset[str], depth: int = 8) 
 
 
 @lru_cache(maxsize=1000)
-def _analysed(code: CodeType) -> _Analysed:
+def analysed(code: CodeType) -> _Analysed:
     loaded, stored, imported, before = set(), set(), set(), [0, 0]
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -351,7 +305,7 @@ def _analysed(code: CodeType) -> _Analysed:
         before.append(step.argval)
     texts = {item for item in code.co_consts if isinstance(item, str) and item.isidentifier()}
     own = (loaded, stored, imported, {*code.co_names} | texts)
-    inner = [_analysed(item) for item in code.co_consts if isinstance(item, CodeType)]
+    inner = [analysed(item) for item in code.co_consts if isinstance(item, CodeType)]
     joined = (frozenset(some).union(*more) for some, *more in zip(own, *inner, strict=True))
     return _Analysed(*joined)
 
@@ -359,7 +313,7 @@ def _analysed(code: CodeType) -> _Analysed:
 # ---- what has a name --------------------------------------------------------------------------
 
 
-def _name_of(value: Any) -> str | None:
+def name_of(value: Any) -> str | None:
     """The name and version of something of Python's library or an installed package."""
     if isinstance(value, ModuleType):
         return f"{value.__name__} {_version(value)}" if _is_installed(value) else None

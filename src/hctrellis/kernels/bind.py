@@ -33,10 +33,12 @@ from hctrellis.fingerprint import OpaqueError, fingerprint
 from hctrellis.kernels import logged, simd
 from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import INNER, inner, jit_as
+from hctrellis.logs import LARGEST
 
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
+_LEAST_FINITE = -sys.float_info.max
 _loading = threading.RLock()
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
@@ -95,6 +97,16 @@ def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
     return sums, 0.0
 
 
+def in_range(x: Any) -> Any:
+    """A log weight that a user's function says; NaN if it is too large, or too small but not -inf.
+
+    NaN is then found by the kernels, wherever it occurs.
+    """
+    return simd.choose(
+        LARGEST - simd.maximum(x, -x), x, simd.choose(_LEAST_FINITE - x, x, math.nan)
+    )
+
+
 def bind(chain: Sequence[str], codes: Sequence[SplitCode]) -> types.ModuleType:
     """One module out of a chain of templates, with the given split functions in it.
 
@@ -142,6 +154,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
     }
     scope["terms"] = logged.terms
+    scope["in_range"] = inner(in_range)
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _compiled(code.pair)
         scope[f"leaf{i}"] = _compiled(code.leaf or code.pair)
@@ -250,6 +263,7 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
                 rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
                 call = _call(f"vectors{i}", rows)
             lines.append(f"    x{i}, f{i} = terms({call})")
+            lines.append(f"    x{i} = in_range(x{i})")
         else:
             rows.append(_slice("params", param, code.n_params))
             call = _call(f"{name}{i}", [*rows, "cross"])

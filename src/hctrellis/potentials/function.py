@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import BoolArray, ClusterList, Clusters
-from hctrellis.fingerprint import OpaqueError, Watch, fingerprint
+from hctrellis.fingerprint import OpaqueError, fingerprint
 from hctrellis.imports import load_kernel
 from hctrellis.potentials.base import Described, Potential, Rows, Sums
 from hctrellis.potentials.checks import as_count, as_finite, as_floats, as_labels
 from hctrellis.potentials.elementwise import is_elementwise
 from hctrellis.potentials.trial import trial
 from hctrellis.tree import show_cluster
+from hctrellis.watch import Watch
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -167,21 +168,21 @@ class FunctionPotential(Potential):
 
     # ---- trials -------------------------------------------------------------------------------
 
-    def _on_trial(self) -> tuple[list[FloatArray], list[FloatArray], list[FloatArray]]:
-        """The features of the children and parents of the splits to be tried."""
-        tried = trial(self.n_leaves)
-        rows = self._described(ClusterList(tried.clusters))
-        left, right, parent = ([row[side] for row in rows] for side in tried[1:])
-        return left, right, parent
+    def _on_trial(self) -> Callable[[], list[list[FloatArray]]]:
+        """The features of the children and parents of the splits to be tried, each time anew."""
+        clusters, *sides = trial(self.n_leaves)
+        rows = self._described(ClusterList(clusters))
+        return lambda: [[row[side] for row in rows] for side in sides]
 
     def _try_out(self) -> FloatArray:
         """Call the function on many splits: it must run, and be symmetric. Returns log weights."""
         if self.n_leaves == 1:
             return np.empty(0)
-        left, right, parent = self._on_trial()
-        shape = trial(self.n_leaves).left.shape
+        features, shape = self._on_trial(), trial(self.n_leaves).left.shape
+        left, right, parent = features()
         with np.errstate(all="ignore"):
             one = self._evaluated(left, right, parent, shape)
+            left, right, parent = features()  # the function may have changed them
             other = self._evaluated(right, left, parent, shape)
             same = np.isclose(one, other, rtol=1e-8, atol=1e-8, equal_nan=True)
         if not same.all():
@@ -204,7 +205,7 @@ class FunctionPotential(Potential):
         if len(self._told) == 0:
             return False
         with np.errstate(all="ignore"):
-            return is_elementwise(self.function, *self._on_trial())
+            return is_elementwise(self.function, *self._on_trial()())
 
     def _check_unchanged(self) -> None:
         """Refuse a function that is no longer the one that was given."""
