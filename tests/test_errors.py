@@ -322,11 +322,72 @@ def test_function_of_wrong_shape():
         hct.FunctionPotential(lambda l, r, p: np.zeros(2), np.zeros(6))
 
 
-def test_function_that_is_not_symmetric():
-    with pytest.raises(ValueError, match="same log weight whichever child is left"):
-        hct.FunctionPotential(lambda l, r, p: l[0], points(5)[:, 0])
-    with pytest.raises(ValueError, match="same log weight whichever child is left"):
-        hct.FunctionPotential(numba.njit(lambda l, r, p: l[0]), points(5)[:, 0])
+def which(clusters):
+    """Features that tell clusters apart: the mask, and the size."""
+    return [clusters.leaf_sums(2.0 ** np.arange(clusters.members.shape[1])), clusters.sizes]
+
+
+LOPSIDED = {
+    "everywhere": (5, lambda l, r, p: l[0]),
+    "pairs of leaves": (12, lambda l, r, p: hct.where(p[1] < 3, l[0], 0.0)),
+    "one pair of leaves": (12, lambda l, r, p: hct.where(p[0] == 96, l[0], 0.0)),
+    "the root": (12, lambda l, r, p: hct.where(p[1] > 11, l[0], 0.0)),
+    "the root in halves": (14, lambda l, r, p: hct.where((p[1] > 13) & (l[1] == 7), l[0], 0.0)),
+    "triples": (60, lambda l, r, p: hct.where(p[1] == 3, l[0], 0.0)),
+    "one split": (8, lambda l, r, p: hct.where((l[0] == 21) & (p[0] == 61), 1.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("where", LOPSIDED)
+def test_function_that_is_not_symmetric(where, compiled):
+    n, function = LOPSIDED[where]
+    message = r"same log weight whichever child is left; it gave \S+ and \S+ for {'.*} \| {'.*}"
+    with pytest.raises(ValueError, match=message):
+        hct.FunctionPotential(numba.njit(function) if compiled else function, which, n)
+
+
+def test_function_that_is_not_symmetric_names_the_split():
+    n, function = LOPSIDED["one split"]
+    with pytest.raises(ValueError, match=r"gave 1 and 0 for {'a', 'c', 'e'} \| {'d', 'f'}"):
+        hct.FunctionPotential(function, which, labels="abcdefgh"[:n])
+
+
+@pytest.mark.parametrize("log_weight", [1e308, -1e300, 2e280])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_log_weights_out_of_range(log_weight, compiled):
+    """Beyond the range that sums of them need: refused by all alike."""
+    weigh = lambda l, r, p: log_weight + 0 * p[0]  # noqa: E731
+    own = hct.FunctionPotential(numba.njit(weigh) if compiled else weigh, np.ones(4))
+    message = r"the split {'0'} \| {'\d'.*} is -?\de\+\d+; .* from -1e\+280 to 1e\+280, or -inf"
+    sparse = hct.SparseTrellis.from_trees([hct.Tree.from_newick("(((0,1),2),3);")])
+    for call in (hct.infer, hct.greedy, lambda model: hct.infer(model, sparse)):
+        with pytest.raises(ValueError, match=message):
+            call(own)
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(hct.infer_many([own]).to_arrow()["error"][0].as_py())
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [lambda p: p[0] + 1j, lambda p: np.ma.masked_greater(-p[0], -3), lambda p: list(p[0] + 0j)],
+    ids=["complex", "masked", "list of complex"],
+)
+def test_function_whose_numbers_are_not_all_real(returned):
+    """An imaginary part or a mask is not dropped."""
+    with pytest.raises(TypeError, match="what function returns must be an array of real numbers"):
+        hct.FunctionPotential(lambda l, r, p: returned(p), np.ones(4))
+    with pytest.raises(TypeError, match="what features returns must be an array of real numbers"):
+        hct.FunctionPotential(lambda l, r, p: -p[0], lambda c: [returned([c.sizes])], 4)
+    with pytest.raises(TypeError, match="features must be an array of real numbers"):
+        hct.FunctionPotential(lambda l, r, p: -p[0], returned([np.arange(5.0)]))
+
+
+@pytest.mark.parametrize("returned", ["1j", "None", "(1.0, 2.0)", "p[0] if p[0] > 2 else None"])
+def test_numba_function_that_returns_no_number(returned):
+    function = numba.njit(eval(f"lambda l, r, p: {returned}"))
+    with pytest.raises(TypeError, match=r"function must return a real number, .*; it returns"):
+        hct.FunctionPotential(function, np.ones(4))
 
 
 def test_function_that_fails():

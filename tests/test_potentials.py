@@ -572,3 +572,74 @@ def test_functions_of_arrays_may_change_them():
 )
 def test_what_is_elementwise(function, expected):
     assert is_elementwise(function, [np.arange(5.0), np.arange(5.0)]) == expected
+
+
+# ---- functions that change --------------------------------------------------------------------
+
+SCALED = """
+import numba
+def helper(x):
+    return SCALE * x
+HELPER
+def weigh(left, right, parent):
+    return -helper(parent[0] * parent[0])
+WEIGH
+def sizes(clusters):
+    return [clusters.sizes * UNIT]
+"""
+
+
+def scaled(compiled, scale=1.0):
+    """A function of sizes, and the globals that it refers to."""
+    scope = {"SCALE": scale, "UNIT": 1.0}
+    text = SCALED.replace("HELPER", "helper = numba.njit(helper)" if compiled else "")
+    exec(text.replace("WEIGH", "weigh = numba.njit(weigh)" if compiled else ""), scope)
+    return scope
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_global_that_changes(compiled):
+    """What is asked afterwards is refused; a new potential is of the new value throughout."""
+    scope = scaled(compiled)
+    before = hct.FunctionPotential(scope["weigh"], scope["sizes"], 5)
+    post = hct.infer(before)
+    old = post.log_partition
+    tree = post.map_tree
+    scope["SCALE"] = 3.0
+    refused = r"function has changed since this potential was made \(helper\); make a new"
+    for call in (hct.infer, hct.greedy, lambda model: model.log_weight(tree)):
+        with pytest.raises(ValueError, match=refused):
+            call(before)
+    with pytest.raises(ValueError, match=refused):
+        raise ValueError(hct.infer_many([before]).to_arrow()["error"][0].as_py())
+    after = hct.infer(hct.FunctionPotential(scope["weigh"], scope["sizes"], 5))
+    other = scaled(compiled, 3.0)
+    wanted = hct.infer(hct.FunctionPotential(other["weigh"], other["sizes"], 5))
+    assert after.log_partition == wanted.log_partition != old
+    assert after.map_log_weight == wanted.map_log_weight < after.log_partition
+    scope["SCALE"] = 1.0  # back again
+    assert hct.infer(before).log_partition == old
+    scope["UNIT"] = 2.0
+    with pytest.raises(ValueError, match=r"features has changed since .* \(UNIT\)"):
+        post.log_probability(tree)
+
+
+def test_a_function_that_keeps_notes():
+    """Counts, and results in a dictionary, are no changes; what they do to log weights would be."""
+    seen, calls, offset = {}, [], np.zeros(1)
+
+    def weigh(left, right, parent):
+        calls.append(len(parent[0]))
+        return -parent[0] - offset[0]
+
+    def sizes(clusters):
+        return [seen.setdefault(len(clusters), clusters.sizes)]
+
+    own = hct.FunctionPotential(weigh, sizes, 6)
+    post = hct.infer(own)
+    plain = hct.FunctionPotential(lambda l, r, p: -p[0], lambda c: [c.sizes], 6)
+    assert post.log_partition == hct.infer(plain).log_partition
+    assert len(calls) > 3
+    offset[0] = 1.0
+    with pytest.raises(ValueError, match=r"function has changed .*offset"):
+        post.log_probability(post.map_tree)

@@ -4,14 +4,16 @@ A folder holds ``_manifest.json`` (the settings of the run), one Parquet file pe
 (``part-00012.parquet``), and ``_lock``, held by the process that writes into it. Every
 file is written under another name first and then renamed, so that no half file is ever seen. A
 part carries the fingerprint of the data sets it was computed from; if it is there and readable, it
-is not computed again. Names that begin with "_" or "." are passed over by readers of Parquet
-folders.
+is not computed again. (Data sets of which `hctrellis.fingerprint` cannot tell whether they are the
+same are always computed again.) Names that begin with "_" or "." are passed over by readers of
+Parquet folders.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,6 +25,7 @@ from hctrellis._version import __version__
 from hctrellis.batch.result import COUNTED, BatchResult, Summary
 from hctrellis.support.arrow import arrow, parquet
 from hctrellis.support.files import replaced
+from hctrellis.support.fingerprint import OpaqueError
 from hctrellis.support.printable import printable
 
 if TYPE_CHECKING:
@@ -126,6 +129,7 @@ class Folder(Store):
         self._overwrite = overwrite
         self._fingerprints: dict[int, str] = {}
         self._n_parts = 0
+        self._warned = False
 
     def __enter__(self) -> Self:
         self._make()
@@ -196,11 +200,25 @@ class Folder(Store):
                     "give a larger chunk_size"
                 )
             self._n_parts = index + 1
-            mark = chunk.fingerprint()
-            if not self._has(index, len(chunk), mark):
+            mark = self._mark(index, chunk)
+            if not mark or not self._has(index, len(chunk), mark):
                 self._fingerprints[index] = mark
                 yield index, chunk
         self._refuse_surplus()
+
+    def _mark(self, index: int, chunk: Chunk) -> str:
+        """The fingerprint of a chunk; none if it holds something that cannot be compared."""
+        try:
+            return chunk.fingerprint()
+        except OpaqueError as error:
+            if self._part(index).exists() and not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"whether the data sets of {self.path} are those of the earlier run cannot be "
+                    f"known ({error}), so they are computed again",
+                    stacklevel=4,
+                )
+            return ""
 
     def _has(self, index: int, n_rows: int, mark: str) -> bool:
         """Whether a part is there, whole, and of these data sets."""

@@ -12,7 +12,6 @@ dependencies cannot be fingerprinted is compiled in memory only.
 from __future__ import annotations
 
 import ast
-import hashlib
 import math
 import sys
 import threading
@@ -28,15 +27,16 @@ import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from hctrellis.kernels import bound, elementary, simd
+from hctrellis.kernels import bound, simd
 from hctrellis.kernels.compile import INNER, inner, jit_as
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, of_vectors, pack_terms
+from hctrellis.support.fingerprint import OpaqueError, fingerprint
+from hctrellis.support.logs import LARGEST
 
 _FOLDER = Path(__file__).parent
 _FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
-_OURS = (simd.__name__, elementary.__name__)
-_STABLE_MODULES = ("math", "numpy", "numba", "hctrellis", *_OURS)
+_LEAST_FINITE = -sys.float_info.max
 _loading = threading.RLock()
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
@@ -94,6 +94,16 @@ class SplitCode:
 def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
     """The `describe` of a function whose features are the sums themselves."""
     return sums, 0.0
+
+
+def in_range(x: Any) -> Any:
+    """A log weight that a user's function says; NaN if it is too large, or too small but not -inf.
+
+    NaN is then found by the kernels, wherever it occurs.
+    """
+    return simd.choose(
+        LARGEST - simd.maximum(x, -x), x, simd.choose(_LEAST_FINITE - x, x, math.nan)
+    )
 
 
 def bind(chain: Sequence[str], codes: Sequence[SplitCode]) -> types.ModuleType:
@@ -160,7 +170,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     scope: dict[str, Any] = {
         name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
     }
-    scope |= {"as_terms": as_terms, "pack_terms": pack_terms}
+    scope |= {"as_terms": as_terms, "pack_terms": pack_terms, "in_range": inner(in_range)}
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _as_inner(code.pair)
         scope[f"leaf{i}"] = _as_inner(code.leaf or code.pair)
@@ -263,6 +273,8 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
             rows.append(_slice("params", param, code.n_params))
             call = _call(f"{name}{i}", [*rows, "cross"])
         lines.append(f"    x{i}, f{i} = {call}")
+        if code.users:
+            lines.append(f"    x{i} = in_range(x{i})")
         feature += code.n_features
         param += code.n_params
     x = " + ".join(f"x{i}" for i in range(len(codes))) or "-0.0"
@@ -292,68 +304,22 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
 
 
 @cache
-def _sources() -> bytes:
-    """The text of all kernel modules and the versions of what compiles them."""
+def _sources() -> str:
+    """The fingerprint of all kernel modules and of the versions of what compiles them."""
     shared = [_FOLDER.parent / "support" / name for name in ("arrays.py", "logs.py")]
     paths = [*shared, *sorted(_FOLDER.glob("*.py"))]
     texts = b"".join(path.read_bytes() for path in paths)
-    return texts + f"{numba.__version__} {np.__version__}".encode()
+    return fingerprint(texts, numba.__version__, np.__version__)
 
 
 def _fingerprint(text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
     """A name for the code, and whether it means the same in every process."""
-    digest = hashlib.sha256(_sources())
-    digest.update(text.encode())
     try:
-        for code in codes:
-            flags = (code.n_params, code.scaled, code.leaf is None, code.has_own)
-            digest.update(repr(flags).encode())
-            for function in (code.pair, code.leaf, code.cross, code.describe):
-                digest.update(_describe(function, set()).encode())
-    except _OpaqueError:
+        return fingerprint(_sources(), text, *map(_told, codes))[:16], True
+    except OpaqueError:
         return uuid.uuid4().hex[:16], False
-    return digest.hexdigest()[:16], True
 
 
-class _OpaqueError(TypeError):
-    """A value that a function depends on and that has no text of its own."""
-
-
-def _describe(value: Any, seen: set[int]) -> str:
-    """A text that differs whenever the behaviour of a function (and what it refers to) does."""
-    if isinstance(value, Dispatcher):
-        options = sorted((name, repr(option)) for name, option in value.targetoptions.items())
-        return repr(options) + _describe(value.py_func, seen)
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        return repr(value)
-    if isinstance(value, tuple | frozenset):
-        return repr([_describe(item, seen) for item in value])
-    if isinstance(value, np.ndarray):
-        return repr((value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).hexdigest()))
-    if isinstance(value, types.ModuleType) and value.__name__ in _STABLE_MODULES:
-        return value.__name__
-    if isinstance(value, types.CodeType):
-        parts = [value.co_code.hex(), repr(value.co_names), repr(value.co_varnames)]
-        return repr(parts + [_describe(item, seen) for item in value.co_consts])
-    if isinstance(value, types.FunctionType):
-        return _describe_function(value, seen)
-    if isinstance(value, types.BuiltinFunctionType | np.ufunc | type):
-        return repr(value)
-    raise _OpaqueError(repr(value))
-
-
-def _names(code: types.CodeType) -> list[str]:
-    """The names that a piece of code refers to, and those of the functions inside it."""
-    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    return [*code.co_names, *(name for item in inner for name in _names(item))]
-
-
-def _describe_function(function: types.FunctionType, seen: set[int]) -> str:
-    if id(function) in seen or function.__module__ in _STABLE_MODULES:
-        return function.__qualname__
-    seen.add(id(function))
-    code = function.__code__
-    used = [function.__globals__[n] for n in _names(code) if n in function.__globals__]
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    defaults = function.__defaults__ or ()
-    return repr([_describe(item, seen) for item in (code, *used, *cells, *defaults)])
+def _told(code: SplitCode) -> list[Any]:
+    flags = (code.n_params, code.scaled, code.has_own)
+    return [flags, code.pair, code.leaf, code.cross, code.describe]

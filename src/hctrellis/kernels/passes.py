@@ -13,7 +13,7 @@ import numpy as np
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, choose, highest, load, maximum, splat, store, total
-from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER
+from hctrellis.support.logs import FORBIDDEN, LARGEST, LOG2E, NEVER
 
 LARGE = 1e100  # the square is still a number
 
@@ -44,7 +44,7 @@ def absorb(parents, offsets, lefts, rights, log_weights, best, scale, rest, shar
     best : float64 per cluster, log2 of the best tree's weight
     scale, rest : float64 per cluster, Z = rest * 2^scale
     shares : float64 per split, what it adds to `rest` of its parent
-    Returns the index of a split whose log weight is NaN or +inf, or -1.
+    Returns the index of a split whose log weight is NaN, +inf or out of range, or -1.
     """
     widest = 0
     for p in range(parents.size):
@@ -55,7 +55,7 @@ def absorb(parents, offsets, lefts, rights, log_weights, best, scale, rest, shar
         start = offsets[p]
         count = offsets[p + 1] - start
         for i in range(count):
-            if not log_weights[start + i] < np.inf:
+            if not abs(log_weights[start + i]) <= LARGEST and log_weights[start + i] != -np.inf:
                 return start + i
             left, right = np.uint64(lefts[start + i]), np.uint64(rights[start + i])
             x = log_weights[start + i] * LOG2E

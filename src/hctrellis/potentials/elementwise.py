@@ -61,4 +61,5 @@ def is_elementwise(function: Callable[..., Any], *rows: Sequence[FloatArray]) ->
         found = function(*([Elementwise(row) for row in side] for side in rows))
     except Exception:  # whatever it raises if it cannot do what it wants to
         return False
-    return isinstance(found, Elementwise) or bool(np.isscalar(found))
+    parts = found if isinstance(found, tuple) else (found,)
+    return all(isinstance(part, Elementwise) or np.isscalar(part) for part in parts)

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.clusters import ClusterList, Clusters
+from hctrellis.clusters import ClusterList, Clusters, show_cluster
 from hctrellis.potentials.base import Described, Potential, Rows, Sums
 from hctrellis.potentials.elementwise import is_elementwise
-from hctrellis.support.checks import as_count, as_finite, as_labels
+from hctrellis.potentials.trial import trial
+from hctrellis.support.checks import as_count, as_finite, as_floats, as_labels
+from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.types import BoolArray
+from hctrellis.support.watch import Watch
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.support.types import FloatArray
 
-_TRIED_SPLITS = 32  # random splits on which a function is tried when it is given
+_REMEMBERED = 200  # log weights of splits, about, that are kept to be compared later
 
 
 class FunctionPotential(Potential):
@@ -27,7 +30,8 @@ class FunctionPotential(Potential):
 
     The function is called as ``function(left, right, parent)``; ``left[f]`` is feature f of the
     left child, and so on. It must be symmetric in left and right, and return log psi: finite, or
-    -inf for a forbidden split.
+    -inf for a forbidden split. It may also return two numbers, ``(x, factor)``, for psi = factor *
+    e^x (0 if it is forbidden): a formula with logarithms is quicker without them.
 
     - A plain Python function is given NumPy arrays (many splits at once), all of shape (m,), and
       returns such an array. If it is elementwise, that is, made of operators, ufuncs, `numpy.where`
@@ -43,6 +47,10 @@ class FunctionPotential(Potential):
 
     What depends on one cluster alone is best made a feature: it is then computed once per cluster,
     not once per split.
+
+    The function must stay what it is: if something that it refers to, such as a global, changes
+    after the potential is made, what is asked next says so in an error; make a new potential. (It
+    may keep notes, such as counts or results, in lists, dictionaries or globals of its own.)
 
     Parameters
     ----------
@@ -94,25 +102,28 @@ class FunctionPotential(Potential):
         n = _n_leaves(features, n_leaves, names)
         self.labels = as_labels(names, n, features)
         self._compiled = hasattr(function, "py_func")
-        if self._compiled:
-            import hctrellis.kernels.simd  # noqa: F401  # teaches Numba `hctrellis.where`
-        self._n_features = len(self.describe(ClusterList(np.ones((1, n), bool))).features)
-        self.broadcasts = self._try_out()
+        self._mark = _mark(function) if self._compiled else None
+        self._n_features = len(self._described(ClusterList(np.ones((1, n), bool))))
+        self._told = self._try_out()
+        self.broadcasts = not self._compiled and self._is_elementwise()
+        given = {"function": function, "features": features}
+        self._watches = {what: Watch(value) for what, value in given.items() if callable(value)}
 
     def sums(self) -> Sums | None:
         return self._sums
 
     def describe(self, clusters: Clusters) -> Described:
-        given = self._sums.of(clusters) if self._sums else self._features(clusters)
-        return Described(_as_rows(given, len(clusters)))
+        self._check_unchanged()
+        return Described(self._described(clusters))
 
     def code(self) -> SplitCode | None:
         if not self._compiled:
             return None
         from hctrellis.kernels.bind import SplitCode, same
 
+        self._check_unchanged()
         n = self._n_features
-        return SplitCode(self.function, same, n_features=n, n_sums=n, users=True)
+        return SplitCode(self._own, same, n_features=n, n_sums=n, users=True)
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()
@@ -120,13 +131,38 @@ class FunctionPotential(Potential):
     def evaluate(
         self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
     ) -> FloatArray:
-        shape = single.shape[1:]
+        self._check_unchanged()
+        return self._evaluated(left, right, parent, single.shape[1:])
+
+    def fingerprint_parts(self) -> list[Any]:
+        """What makes this potential what it is, for `hctrellis.support.fingerprint`."""
+        return [self.function, self._features, self.labels]
+
+    # ---- what the function says now -----------------------------------------------------------
+
+    @property
+    def _own(self) -> Any:
+        """A copy of a Numba function, which nobody has compiled before."""
+        import hctrellis.kernels.simd  # noqa: F401  # teaches Numba `hctrellis.where`
+        from hctrellis.kernels.renewed import renewed
+
+        return renewed(self.function, self._mark)
+
+    def _described(self, clusters: Clusters) -> list[FloatArray]:
+        given = self._sums.of(clusters) if self._sums else self._features(clusters)
+        return _as_rows(given, len(clusters))
+
+    def _evaluated(
+        self, left: Rows, right: Rows, parent: Rows, shape: tuple[int, ...]
+    ) -> FloatArray:
         if self._compiled:
-            splits = zip(*(zip(*rows, strict=True) for rows in (left, right, parent)), strict=True)
-            values: Any = [self.function(*split) for split in splits]
-        else:
-            values = self.function(left, right, parent)
-        array = np.asarray(values, float)
+            from hctrellis.kernels.renewed import weigher
+
+            sides = (np.array(list(rows)).reshape(-1, *shape) for rows in (left, right, parent))
+            array = np.empty(shape)
+            weigher(self._own, self._n_features)(*sides, array)
+            return array
+        array = _log_weights(self.function(left, right, parent))
         by_parent = len(shape) == 2 and array.shape == (shape[0], 1)
         if array.shape not in ((), shape) and not by_parent:
             raise ValueError(
@@ -135,35 +171,87 @@ class FunctionPotential(Potential):
             )
         return array if array.shape == shape else np.broadcast_to(array, shape)
 
-    def _try_out(self) -> bool:
-        """Call the function on random splits: it must run, and be symmetric.
+    # ---- trials -------------------------------------------------------------------------------
 
-        Returns whether it takes arrays of any shapes that broadcast.
-        """
-        rng = np.random.default_rng(0)
-        side = rng.integers(0, 3, (_TRIED_SPLITS, self.n_leaves))
-        some = (side == 0).any(axis=1) & (side == 1).any(axis=1)
-        if self.n_leaves < 2 or not some.any():
-            return False
-        left, right = side[some] == 0, side[some] == 1
-        one = self.split_log_weights(left, right)
-        other = self.split_log_weights(right, left)
-        with np.errstate(invalid="ignore"):
+    def _on_trial(self) -> Callable[[], list[list[FloatArray]]]:
+        """The features of the children and parents of the splits to be tried, each time anew."""
+        clusters, *sides = trial(self.n_leaves)
+        rows = self._described(ClusterList(clusters))
+        return lambda: [[row[side] for row in rows] for side in sides]
+
+    def _try_out(self) -> FloatArray:
+        """Call the function on many splits: it must run, and be symmetric. Returns log weights."""
+        if self.n_leaves == 1:
+            return np.empty(0)
+        features, shape = self._on_trial(), trial(self.n_leaves).left.shape
+        left, right, parent = features()
+        with np.errstate(all="ignore"):
+            one = self._evaluated(left, right, parent, shape)
+            left, right, parent = features()  # the function may have changed them
+            other = self._evaluated(right, left, parent, shape)
             same = np.isclose(one, other, rtol=1e-8, atol=1e-8, equal_nan=True)
         if not same.all():
             k = int(np.flatnonzero(~same)[0])
             raise ValueError(
                 "function must give a split the same log weight whichever child is left; it gave "
-                f"{one[k]:g} and {other[k]:g} for one of them"
+                f"{one[k]:g} and {other[k]:g} for {self._show(k)}"
             )
-        if self._compiled:
+        return one[:: 1 + len(one) // _REMEMBERED].copy()
+
+    def _show(self, k: int) -> str:
+        """A split that was tried, in words."""
+        tried = trial(self.n_leaves)
+        rows = (tried.clusters[side[k]] for side in (tried.left, tried.right))
+        masks = (sum(1 << int(leaf) for leaf in np.flatnonzero(row)) for row in rows)
+        return " | ".join(show_cluster(mask, self.labels) for mask in masks)
+
+    def _is_elementwise(self) -> bool:
+        """Whether the function takes arrays of any shapes that broadcast."""
+        if len(self._told) == 0:
             return False
-        lists = [ClusterList(members) for members in (left, right, left | right)]
         with np.errstate(all="ignore"):
-            return is_elementwise(self.function, *(self.describe(c).features for c in lists))
+            return is_elementwise(self.function, *self._on_trial()())
+
+    def _check_unchanged(self) -> None:
+        """Refuse a function that is no longer the one that was given."""
+        for what, watch in self._watches.items():
+            changed = watch.changed()
+            if changed or watch.unknown:
+                frozen = self._compiled and what == "function"
+                seen = changed if frozen else watch.rebound() or self._seen(changed)
+                if seen:
+                    raise ValueError(
+                        f"{what} has changed since this potential was made ({', '.join(seen)}); "
+                        "make a new FunctionPotential"
+                    )
+
+    def _seen(self, changed: list[str]) -> list[str]:
+        """What has changed, if it makes a difference to the splits that are tried."""
+        same = np.array_equal(self._try_out(), self._told, equal_nan=True)
+        return [] if same else changed or ["something it refers to"]
 
     def _describe(self) -> str:
         return f", {getattr(self.function, '__name__', 'function')}"
+
+
+def _log_weights(returned: Any) -> FloatArray:
+    """Log psi, from what a function of arrays returned: log psi, or x and factor."""
+    what = "what function returns"
+    if not isinstance(returned, tuple):
+        return as_floats(returned, what)
+    if len(returned) != 2:
+        raise ValueError(
+            f"function returned {len(returned)} arrays; expected one, log psi, or two, x and factor"
+        )
+    x, factor = (as_floats(part, what) for part in returned)
+    return np.asarray(x + np.log(factor))
+
+
+def _mark(function: Callable[..., Any]) -> str | None:
+    try:
+        return fingerprint(function)
+    except OpaqueError:
+        return None
 
 
 def _n_leaves(features: Any, n_leaves: int | None, labels: Sequence[object] | None) -> int:
@@ -190,9 +278,9 @@ def _summed(values: npt.ArrayLike) -> Sums:
 def _as_rows(given: Any, n_clusters: int) -> list[FloatArray]:
     """A list of arrays, one per feature."""
     if isinstance(given, list | tuple):
-        rows = [np.asarray(row, float) for row in given]
+        rows = [as_floats(row, "what features returns") for row in given]
     else:
-        array = np.asarray(given, float)
+        array = as_floats(given, "what features returns")
         rows = list(array.T) if array.ndim == 2 else [array]
     for row in rows:
         if row.shape != (n_clusters,):

@@ -16,7 +16,7 @@ import numpy as np
 
 from hctrellis.potentials.base import Potential
 from hctrellis.support.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, Model, Splits
-from hctrellis.trellis.full import name_bad_split
+from hctrellis.trellis.full import bad_log_weights, name_bad_split
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -176,7 +176,7 @@ class PlainModel(SearchModel):
         if count > 0:
             left, right = (table[splits.rows[:count, side], SUMS:] > 0 for side in (0, 1))
             splits.log_psi[:count] = self.potential.split_log_weights(left, right)
-            if not (splits.log_psi[:count] < np.inf).all():
+            if bad_log_weights(splits.log_psi[:count]).any():
                 raise ValueError(name_bad_split(self.potential, left, right))
         return True
 

@@ -22,10 +22,11 @@ SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry
 
 
 def as_floats(values: npt.ArrayLike, what: str) -> FloatArray:
-    """A float64 array of real numbers."""
+    """A float64 array of real numbers, none of them masked."""
     try:
         array = np.asarray(values)
-        if values is None or np.iscomplexobj(array) or array.dtype.kind in "mM":
+        unreal = np.iscomplexobj(array) or array.dtype.kind in "mM"
+        if values is None or unreal or np.ma.is_masked(values):
             raise TypeError
         array = array.astype(float)
     except (TypeError, ValueError, OverflowError):

@@ -1,20 +1,98 @@
-"""Fingerprints of inputs, by which a resumed run knows that its input is still the same."""
+"""Fingerprints: short texts by which data, functions and all that these refer to are known again.
+
+Equal things have equal fingerprints in any process; what differs in anything that may matter has
+another one. Numbers, texts, arrays and containers count with what they hold, objects with their
+attributes and their class, functions with their code, their defaults and what they refer to:
+globals, variables of enclosing functions, attributes of modules, and so on from there. Functions
+and classes of Python's own library and of installed packages count by name and version. Something
+that cannot be known in this way raises an `OpaqueError`: it must never be taken for unchanged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import builtins
+import dis
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from copyreg import dispatch_table
+from functools import cache, cached_property, lru_cache, partial
 from hashlib import blake2b
-from types import CodeType
-from typing import Any
+from importlib.util import resolve_name
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any, NamedTuple
 
 import numpy as np
+
+PLAIN = (str, bytes, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented), range)
+_CONTAINERS = (tuple, list, dict, set, frozenset, MappingProxyType)
+_ARRAYS = (np.ndarray, np.memmap)
+_MUTABLE = (list, dict, set, bytearray, MappingProxyType, np.ndarray)
+_NUMBERS = (int, float, complex, str, bytes)
+_MADE_OF: dict[type, tuple[str, ...]] = {
+    property: ("fget", "fset", "fdel"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    cached_property: ("func",),
+    partial: ("func", "args", "keywords"),
+    type(lru_cache(lambda: None)): ("__wrapped__",),
+    MethodType: ("__func__", "__self__"),
+    MethodWrapperType: ("__name__", "__self__"),
+    WrapperDescriptorType: ("__objclass__", "__name__"),
+    MethodDescriptorType: ("__objclass__", "__name__"),
+    MemberDescriptorType: ("__name__",),
+    GetSetDescriptorType: ("__name__",),
+    slice: ("start", "stop", "step"),
+}
+"""What some objects of Python's own consist of."""
+_OF_CODE = (
+    *("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags"),
+    *("co_argcount", "co_kwonlyargcount", "co_posonlyargcount", "co_exceptiontable"),
+)
+_OF_EVERY_CLASS = (
+    *("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__"),
+    *("__abstractmethods__", "_abc_impl", "__slotnames__", "__firstlineno__", "__annotate__"),
+    *("__static_attributes__", "__annotations_cache__", "__annotate_func__"),
+)
+_DYNAMIC = ("__import__", "compile", "eval", "exec", "globals", "input", "locals", "open", "vars")
+"""Built-in functions whose caller may depend on anything."""
+_KNOWN = ("hctrellis", "math", "numba", "numpy", "scipy")  # packages without settings of ours
+_UFUNCS = ("numpy", "scipy.special")  # modules that name their functions of arrays
+_FOLDERS = [
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *(*site.getsitepackages(), site.getusersitepackages()),
+]
+_HEAP_TYPE = 1 << 9  # the flag of classes that are made by a class statement
+_WORD = 8  # bytes
+_ROOM = 4 * _WORD  # of an object without slots and without data that Python does not see
+
+
+class OpaqueError(TypeError):
+    """Whether this is what it was before cannot be told."""
 
 
 def fingerprint(*values: object) -> str:
     """A short text that is the same for equal values, in any process.
 
-    Arrays, numbers, texts and containers count with what they hold, functions with their code and
-    what it refers to, other objects with their attributes.
+    Raises
+    ------
+    OpaqueError
+        If something that matters cannot be told from its parts: a file, a lock, a generator, a
+        compiled object without a state, a function that calls `eval`.
 
     Examples
     --------
@@ -23,38 +101,254 @@ def fingerprint(*values: object) -> str:
     >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
     False
     """
-    digest = blake2b(digest_size=16)
-    _add(digest, values, set())
-    return digest.hexdigest()
+    return Reader().digest(values).hex()
 
 
-def _add(digest: Any, value: Any, above: set[int]) -> None:
-    if isinstance(value, str | bytes | int | float | bool | None):
-        digest.update(f"{type(value).__name__} {value!r};".encode())
-    elif isinstance(value, np.ndarray) and value.dtype != object:
-        digest.update(f"{value.dtype.str} {value.shape};".encode())
-        digest.update(np.ascontiguousarray(value).tobytes())
-    elif id(value) in above:  # it refers to itself
-        digest.update(b"above;")
-    else:
-        digest.update(f"{type(value).__qualname__}(".encode())
-        for part in _parts(value):
-            _add(digest, part, above | {id(value)})
-        digest.update(b")")
+# ---- from things to digests -------------------------------------------------------------------
 
 
-def _parts(value: Any) -> list[Any]:
-    """What an object consists of."""
-    if isinstance(value, tuple | list | np.ndarray):
-        return list(value)
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=repr)
-    if isinstance(value, Mapping):
-        return [*value.items()]
-    if isinstance(value, CodeType):
-        return [value.co_code, value.co_names, value.co_consts]
-    function = getattr(value, "py_func", value)  # of Numba
-    if hasattr(function, "__code__"):
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        return [function.__code__, function.__defaults__, *cells]
-    return sorted(getattr(value, "__dict__", {}).items())
+class Reader:
+    """Reads things, each once; `shallow` leaves out what changeable things hold."""
+
+    def __init__(self, shallow: bool = False) -> None:
+        self._shallow = shallow
+        self._seen: dict[int, tuple[object, bytes]] = {}  # which also keeps them, and their ids
+
+    def digest(self, value: Any) -> bytes:
+        """The digest of a thing and of all that it consists of."""
+        kind = type(value)
+        if kind is int:
+            return _hashed(hex(value))
+        if kind in PLAIN:
+            return _hashed(f"{kind.__name__} {value!r}")
+        if id(value) not in self._seen:
+            self._seen[id(value)] = value, b"above"  # until it is known: it may refer to itself
+            self._seen[id(value)] = value, self._read(value)
+        return self._seen[id(value)][1]
+
+    def _read(self, value: Any) -> bytes:
+        kind = type(value)
+        name = name_of(value)
+        if name is not None:
+            return _hashed(name)
+        if self._shallow and (isinstance(value, _MUTABLE) or _has_state(value)):
+            return _hashed(kind.__qualname__)
+        if kind in (set, frozenset):
+            return _hashed(kind.__name__, sorted(map(self.digest, value)))
+        if isinstance(value, np.generic) or (kind in _ARRAYS and not value.dtype.hasobject):
+            described = f"{kind.__name__} {value.dtype.descr} {value.shape}"
+            return _hashed(described, [np.ascontiguousarray(value).tobytes()])
+        return _hashed(kind.__qualname__, map(self.digest, self._parts(value)))
+
+    def _parts(self, value: Any) -> Iterable[Any]:
+        """What a thing consists of."""
+        kind = type(value)
+        if isinstance(getattr(value, "py_func", None), FunctionType):  # of Numba
+            return [getattr(value, "targetoptions", None), value.py_func]
+        if isinstance(value, FunctionType):
+            return [*own_parts(value), *references(value, self._shallow)]
+        if kind in (tuple, list):
+            return list(value)
+        if kind in (dict, MappingProxyType):
+            return list(value.items())
+        if kind in _MADE_OF:
+            return [getattr(value, name) for name in _MADE_OF[kind]]
+        if isinstance(value, CodeType):
+            return [getattr(value, name) for name in _OF_CODE]
+        if isinstance(value, BuiltinFunctionType):
+            return [value.__qualname__, value.__self__]
+        if isinstance(value, type):
+            return [value.__bases__, *_attributes(vars(value), _OF_EVERY_CLASS)]
+        if isinstance(value, ModuleType | np.ufunc):
+            raise OpaqueError(f"{value!r:.80} may have changed")
+        return _parts_of_object(value)
+
+
+def _hashed(text: str, parts: Iterable[bytes] = ()) -> bytes:
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+    for part in parts:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.digest()
+
+
+def _attributes(found: Mapping[str, Any], others: Iterable[str]) -> list[tuple[str, Any]]:
+    return sorted((name, found[name]) for name in found.keys() - set(others))
+
+
+# ---- objects ----------------------------------------------------------------------------------
+
+
+def _has_state(value: Any) -> bool:
+    """Whether this is an object that may change: no function, class, or thing of Python's own."""
+    kind = type(value)
+    known = (*_CONTAINERS, *_MADE_OF, CodeType, BuiltinFunctionType, ModuleType, np.ufunc)
+    called = isinstance(getattr(value, "py_func", value), FunctionType)
+    return not (called or isinstance(value, type | np.generic) or kind in known)
+
+
+def _parts_of_object(value: Any) -> list[Any]:
+    """The class of an object, its attributes, and what it holds as a container or a number."""
+    kind = type(value)
+    tell = getattr(kind, "fingerprint_parts", None)
+    if tell is not None:
+        return [kind, *tell(value)]
+    cached = [name for name in vars(kind) if isinstance(vars(kind)[name], cached_property)]
+    state = _attributes(getattr(value, "__dict__", {}), cached)
+    slots = [
+        (name, getattr(value, name))
+        for base in kind.__mro__
+        for name, slot in sorted(vars(base).items())
+        if isinstance(slot, MemberDescriptorType) and hasattr(value, name)
+    ]
+    return [kind, *state, *slots, *_held(value, len(slots))]
+
+
+def _held(value: Any, n_slots: int) -> list[Any]:
+    """What an object holds besides its attributes."""
+    kind = type(value)
+    base = next(each for each in kind.__mro__ if not each.__flags__ & _HEAP_TYPE)
+    if base in (tuple, list, set, frozenset):
+        return [base(value)]
+    if base is dict:
+        return [dict(dict.items(value))]
+    if base in _NUMBERS:
+        return [base.__repr__(value)]
+    if base is object and kind.__basicsize__ <= _ROOM + n_slots * _WORD:
+        return []
+    try:
+        known = dispatch_table.get(kind)
+        reduced = known(value) if known else value.__reduce_ex__(4)
+    except Exception:
+        raise OpaqueError(f"{value!r:.80} may have changed") from None
+    if isinstance(reduced, str):
+        return [reduced]
+    return [list(part) if isinstance(part, Iterator) else part for part in reduced]
+
+
+# ---- functions --------------------------------------------------------------------------------
+
+
+class _Analysed(NamedTuple):
+    """The names that a piece of code, and functions inside it, refer to."""
+
+    loaded: frozenset[str]
+    """As globals."""
+    stored: frozenset[str]
+    """Globals, and variables of enclosing functions, that it assigns to."""
+    imported: frozenset[tuple[str, int]]
+    """Modules, and from how many packages above."""
+    attributes: frozenset[str]
+    """Any names, among them those of attributes of modules."""
+
+
+def own_parts(function: FunctionType) -> list[Any]:
+    """What a function consists of, without what it refers to."""
+    return [
+        function.__code__,
+        function.__defaults__,
+        function.__kwdefaults__,
+        _attributes(vars(function), ()),
+    ]
+
+
+def references(function: FunctionType, shallow: bool = False) -> list[tuple[str, Any]]:
+    """What a function refers to, by names; `shallow` leaves out names that it assigns to."""
+    names = analysed(function.__code__)
+    found: dict[str, Any] = {}
+    for name in names.loaded:
+        value = function.__globals__.get(name, getattr(builtins, name, "undefined"))
+        if name in _DYNAMIC and value is getattr(builtins, name):
+            raise OpaqueError(f"{function.__qualname__} calls {name}")
+        found |= _reached(name, value, names.attributes)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        found |= _reached(name, _content(cell), names.attributes)
+    for name, level in names.imported:
+        package = function.__globals__.get("__package__")
+        module = sys.modules.get(resolve_name("." * level + name, package) if level else name)
+        found |= _reached(name, module, names.attributes)
+    return _attributes(found, names.stored if shallow else ())
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return "undefined"
+
+
+def _reached(name: str, value: Any, attributes: frozenset[str], depth: int = 8) -> dict[str, Any]:
+    """A value by its name; of a module, what may be meant by attributes of these names."""
+    known = isinstance(value, ModuleType) and value.__name__.partition(".")[0] in _KNOWN
+    if not isinstance(value, ModuleType) or known or depth == 0:
+        return {name: value}
+    inside: dict[str, Any] = {}
+    for attribute in attributes & vars(value).keys() - {"__name__", "__doc__"}:
+        held = vars(value)[attribute]
+        inside |= _reached(f"{name}.{attribute}", held, attributes, depth - 1)
+    return inside or {name: value}
+
+
+@lru_cache(maxsize=1000)
+def analysed(code: CodeType) -> _Analysed:
+    loaded, stored, imported, before = set(), set(), set(), [0, 0]
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            loaded.add(step.argval)
+        elif step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            stored.add(step.argval)
+        elif step.opname in ("STORE_DEREF", "DELETE_DEREF"):
+            stored |= {step.argval} & {*code.co_freevars}
+        elif step.opname == "IMPORT_NAME":
+            imported.add((step.argval, before[-2]))
+        before.append(step.argval)
+    texts = {item for item in code.co_consts if isinstance(item, str) and item.isidentifier()}
+    own = (loaded, stored, imported, {*code.co_names} | texts)
+    inner = [analysed(item) for item in code.co_consts if isinstance(item, CodeType)]
+    joined = (frozenset(some).union(*more) for some, *more in zip(own, *inner, strict=True))
+    return _Analysed(*joined)
+
+
+# ---- what has a name --------------------------------------------------------------------------
+
+
+def name_of(value: Any) -> str | None:
+    """The name and version of something of Python's library or an installed package."""
+    if isinstance(value, ModuleType):
+        return f"{value.__name__} {_version(value)}" if _is_installed(value) else None
+    modules, path = _home(value)
+    for name in modules:
+        module = sys.modules.get(name) if isinstance(name, str) else None
+        if module is not None and isinstance(path, str) and _is_installed(module):
+            found: Any = module
+            for key in path.split("."):
+                found = getattr(found, key, None)
+            if found is value:
+                return f"{name}.{path} {_version(module)}"
+    return None
+
+
+def _home(value: Any) -> tuple[Iterable[Any], Any]:
+    """The modules in which something may be found, and its name there."""
+    if isinstance(value, np.ufunc):
+        return _UFUNCS, value.__name__
+    return [getattr(value, "__module__", None)], getattr(value, "__qualname__", None)
+
+
+@cache
+def _is_installed(module: ModuleType) -> bool:
+    """Whether a module is of this package, of Python's library, or of an installed package."""
+    name = module.__name__
+    if name.partition(".")[0] in (*_KNOWN, *sys.builtin_module_names):
+        return True
+    spec = getattr(module, "__spec__", None)
+    origin = getattr(module, "__file__", None) or getattr(spec, "origin", None)
+    if origin in ("built-in", "frozen"):
+        return True
+    return origin is not None and any(Path(origin).is_relative_to(path) for path in _FOLDERS)
+
+
+def _version(module: ModuleType) -> str:
+    package = sys.modules.get(module.__name__.partition(".")[0])
+    return str(getattr(package, "__version__", sys.version_info[:2]))

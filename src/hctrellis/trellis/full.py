@@ -16,6 +16,7 @@ import numpy as np
 from hctrellis.clusters import FEW_LEAVES, ClusterList, Lattice, n_splits, n_trees, show_cluster
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count
+from hctrellis.support.logs import LARGEST
 from hctrellis.support.memory import SMALL, TooLargeError, available_memory, show_bytes
 from hctrellis.support.progress import Progress
 from hctrellis.support.steps import check_stop
@@ -27,7 +28,7 @@ from hctrellis.trellis.solution import CompiledSolution, FullSolution, NumpySolu
 from hctrellis.trellis.terms import assemble
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 MAX_LEAVES = 28  # 2^28 clusters, 1e13 splits: a night
 THREADED_SPLITS = 1_000_000  # below, threads cost more than they save
@@ -166,13 +167,19 @@ def silent(done: int, total: int | None) -> None:
 def name_bad_split(potential: Potential, left: BoolArray, right: BoolArray) -> str:
     """Which of some splits has a weight that is not a number, in words."""
     weights = potential.split_log_weights(left, right)
-    bad = np.flatnonzero(np.isnan(weights) | (weights == np.inf))
+    bad = np.flatnonzero(bad_log_weights(weights))
     k = int(bad[0]) if len(bad) > 0 else 0
     one, other = (show_cluster(_mask(side[k]), potential.labels) for side in (left, right))
     return (
-        f"the log weight of the split {one} | {other} is {weights[k]}; it must be a finite number, "
-        "or -inf to forbid the split"
+        f"the log weight of the split {one} | {other} is {weights[k]}; it must be a number from "
+        f"{-LARGEST:g} to {LARGEST:g}, or -inf to forbid the split"
     )
+
+
+def bad_log_weights(weights: FloatArray) -> BoolArray:
+    """Which log weights of splits are no numbers, or out of range."""
+    bad: BoolArray = ~(np.abs(weights) <= LARGEST) & (weights != -np.inf)
+    return bad
 
 
 def _mask(row: BoolArray) -> int:

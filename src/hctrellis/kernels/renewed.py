@@ -1,0 +1,95 @@
+"""A user's Numba function: compiled anew, so that it is what its text and its globals now say.
+
+Numba compiles a function when it is first called, and globals are constants from then on, each in
+the version for each kind of arguments. A copy of the function, and of the Numba functions it calls,
+has no such past.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import numba
+from numba.core import types as nt
+from numba.core.dispatcher import Dispatcher
+
+from hctrellis.kernels.compile import INNER
+from hctrellis.kernels.users import as_terms
+
+Weigh = Callable[..., None]
+
+
+@cache
+def renewed(function: Any, mark: object) -> Any:
+    """A copy of a Numba function, to be called by compiled code; the same one for the same mark."""
+    return _copy(function, {})
+
+
+def _copy(value: Any, made: dict[Any, Any]) -> Any:
+    """A copy of a Numba function and of those it calls; anything else as it is."""
+    if not isinstance(value, Dispatcher):
+        return value
+    if value not in made:
+        old: Any = value.py_func
+        scope = dict(old.__globals__)
+        cells = tuple(CellType() for _ in old.__closure__ or ())
+        new = FunctionType(old.__code__, scope, old.__name__, old.__defaults__, cells)
+        new.__kwdefaults__, new.__qualname__ = old.__kwdefaults__, old.__qualname__
+        options = {name: kept for name, kept in value.targetoptions.items() if name != "nopython"}
+        made[value] = numba.njit(**options | INNER)(new)  # known by now: it may call itself
+        scope.update({name: _copy(scope[name], made) for name in _names(old.__code__) & {*scope}})
+        for cell, former in zip(cells, old.__closure__ or (), strict=True):
+            cell.cell_contents = _copy(former.cell_contents, made)
+    return made[value]
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that a piece of code refers to, and those of the functions inside it."""
+    inner = [_names(item) for item in code.co_consts if isinstance(item, CodeType)]
+    return {*code.co_names}.union(*inner)
+
+
+@cache
+def weigher(function: Any, n_features: int) -> Weigh:
+    """A loop over splits: ``weigh(left, right, parent, out)``.
+
+    left, right, parent : float64 (features, m); out : float64 (m)
+
+    Raises
+    ------
+    TypeError
+        If the function returns anything but a real number, or two.
+    """
+    row = nt.UniTuple(nt.float64, n_features)
+    function.compile((row, row, row))
+    (found,) = [kind.return_type for kind in function.nopython_signatures]
+    if not _is_weight(found):
+        raise TypeError(
+            "function must return a real number, the log weight of a split, or two, x and factor; "
+            f"it returns {found}"
+        )
+    rows = (f"({''.join(f'{side}[{f}, i], ' for f in range(n_features))})" for side in _SIDES)
+    scope = {"function": function, "as_terms": as_terms, "log": math.log}
+    exec(_LOOP.format(", ".join(rows)), scope)
+    weigh: Weigh = numba.njit(nogil=True, error_model="numpy")(scope["weigh"])
+    return weigh
+
+
+def _is_weight(kind: Any) -> bool:
+    """Whether a type is that of a log weight, or of x and factor."""
+    is_pair = isinstance(kind, nt.BaseTuple) and len(kind) == 2
+    parts = (kind[0], kind[1]) if is_pair else (kind,)
+    return all(isinstance(part, nt.Integer | nt.Float | nt.Boolean) for part in parts)
+
+
+_SIDES = ("left", "right", "parent")
+_LOOP = """
+def weigh(left, right, parent, out):
+    for i in range(out.size):
+        x, factor = as_terms(function({}))
+        out[i] = x + log(factor)
+"""
