@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hctrellis.support.logs import FORBIDDEN
-from hctrellis.support.memory import TooLargeError, check_fits
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count, as_positive
+from hctrellis.support.logs import FORBIDDEN
+from hctrellis.support.memory import TooLargeError, check_fits
 from hctrellis.trellis.sparse import SparseSolution, SparseTrellis
 from hctrellis.trellis.vertices import complete
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.support.imports import ONE_AT_A_TIME
-from hctrellis.trellis.orders import Order, order_leaves, place
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count, as_finite
+from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.tree import Tree
+from hctrellis.trellis.orders import Order, order_leaves, place
 from hctrellis.trellis.sparse import Keep, SparseTrellis
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import Seed
-    from hctrellis.support.types import IntArray
+    from hctrellis.support.types import IntArray, Seed
 
 METHODS = ("single", "complete", "average", "ward")
 

@@ -83,7 +83,7 @@ class Constraint(_ClusterPotential):
             result[(shared == sizes) & (shared == mask.bit_count())] = -np.inf
         return result
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", {len(self.required)} required, {len(self.forbidden)} forbidden"
 
 

@@ -162,7 +162,7 @@ class FunctionPotential(Potential):
         with np.errstate(all="ignore"):
             return is_elementwise(self.function, *(self.describe(c).features for c in lists))
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", {getattr(self.function, '__name__', 'function')}"
 
 

@@ -110,7 +110,7 @@ class Linkage(Potential):
         heights: FloatArray = np.abs(model._log_weights(*self._members(tree), root=False))
         return heights
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", {self.method}, beta={self.beta:g}"
 
 

@@ -92,5 +92,5 @@ class BetaSplitting(Potential):
         leaves = n * self._child[1] if n > 1 else 0.0
         return Separable(own=own, constant=float(leaves + self._parent[n]))
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", beta={self.shape:g}"

@@ -22,7 +22,7 @@ from hctrellis.support.steps import check_stop
 from hctrellis.support.threads import default_threads
 from hctrellis.support.types import BoolArray
 from hctrellis.trellis.blocks import Blocks
-from hctrellis.trellis.listed import Weights, compiled, lattice_splits
+from hctrellis.trellis.listed import Weights, is_fusable, lattice_splits
 from hctrellis.trellis.solution import CompiledSolution, FullSolution, NumpySolution, Solution
 from hctrellis.trellis.terms import assemble
 
@@ -89,7 +89,7 @@ class FullTrellis:
     ) -> FullSolution:
         """Run the upward pass."""
         self._check(potential)
-        if not compiled(potential):
+        if not is_fusable(potential):
             return _solve_numpy(potential, progress or silent)
         few = self.n_splits < THREADED_SPLITS
         chosen = threads or (1 if few else default_threads())

@@ -27,7 +27,7 @@ from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
 from hctrellis.treefiles.weighted import WeightedTrees
 from hctrellis.trellis.full import silent, solve_listed
-from hctrellis.trellis.listed import Splits, Weights, compiled
+from hctrellis.trellis.listed import Splits, Weights, is_fusable
 from hctrellis.trellis.saved import read_arrays
 from hctrellis.trellis.solution import Solution, count_trees
 from hctrellis.trellis.vertices import (
@@ -388,7 +388,7 @@ def _weigh(potential: Potential, trellis: SparseTrellis) -> FloatArray:
     """Log psi of every split of a trellis."""
     if trellis.n_splits == 0:
         return np.empty(0)
-    if not compiled(potential):
+    if not is_fusable(potential):
         return _weigh_numpy(potential, trellis)
     from hctrellis.kernels.bind import bind
 
