@@ -114,7 +114,7 @@ def test_trees_that_are_found_carry_them():
         post.top_trees(3)[2],
         *post.sample(2, rng=0),
         post.sample(5, rng=0).counts()[0][0],
-        post.given(clusters=[["a", "c"]]).map_tree,
+        post.given(contains=[["a", "c"]]).map_tree,
         post.expected_clusters_tree(),
         consensus.to_tree(),
         hct.greedy(model),

@@ -201,7 +201,7 @@ def test_many_leaves():
 
 def test_a_sum_with_a_constraint():
     potential = hct.Dasgupta(similarities(6, 5))
-    given = hct.infer(potential).given(clusters=[["0", "5"]])
+    given = hct.infer(potential).given(contains=[["0", "5"]])
     found = local_search(given.potential, restarts=15, rng=0)
     assert ["0", "5"] in found.tree
     assert found.log_weight == pytest.approx(given.map_log_weight)

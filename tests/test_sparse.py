@@ -598,7 +598,7 @@ def test_conditions(name, keep):
         exact = math.exp(naive.log_partition(some) - naive.log_partition(trees))
         found = post.probability(contains=required, lacks=forbidden)
         assert near(found, exact, 10 * allowed(name, trees)[0]), (required, forbidden)
-        restricted = post.given(required, forbidden=forbidden)
+        restricted = post.given(required, lacks=forbidden)
         assert restricted.n_trees == naive.n_trees(some)
         if restricted.n_trees > 0:
             assert_answers(restricted, some, name)

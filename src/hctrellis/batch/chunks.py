@@ -56,7 +56,7 @@ class Wanted:
         pa = arrow()
         number = pa.float64()
         fields = {
-            "n": pa.int64(),
+            "n_leaves": pa.int64(),
             "log_partition": number,
             "map_log_weight": number,
             "map_tree": pa.string(),
@@ -301,7 +301,7 @@ class Answers:
         m, schema = len(self.chunk), self.wanted.schema()
         errors = [self.errors.get(row) for row in range(m)] if self.errors else pa.nulls(m)
         columns = {
-            "n": self.chunk.sizes,
+            "n_leaves": self.chunk.sizes,
             "map_tree": self._trees_in_order(),
             "n_trees": pa.array(self.n_trees, schema.field("n_trees").type, mask=self.unsolved),
             "repaired": self.chunk.repaired,

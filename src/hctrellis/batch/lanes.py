@@ -144,7 +144,7 @@ def with_parameters(model: JetModel, parameters: tuple[tuple[str, Any], ...]) ->
 def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArray:
     """The log weights of one tree for each potential, given by its `Tree.children`."""
     pairs = zip(potentials, children, strict=True)
-    return np.array([model.log_weight(Tree(rows, model.labels)) for model, rows in pairs])
+    return np.array([model.log_weight(Tree(rows, labels=model.labels)) for model, rows in pairs])
 
 
 def weigh_jets(
@@ -179,7 +179,7 @@ def _solve_apart(
 
 def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None:
     trellis = FullTrellis(potential.n_leaves)
-    post = Posterior(potential, trellis, trellis.solve(potential, threads=1), 1)
+    post = Posterior(trellis.solve(potential, threads=1), trellis, threads=1)
     log_partition, n_trees = post.log_partition, post.n_trees
     possible = log_partition > -math.inf
     if possible:

@@ -541,7 +541,7 @@ def jets(
         number,
         output,
         quiet,
-        leaves=leaves,
+        n_leaves=leaves,
         rng=seed,
         preset=preset.value,
         lam=lam,

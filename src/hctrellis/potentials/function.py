@@ -83,6 +83,7 @@ class FunctionPotential(Potential):
         function: Callable[..., Any],
         features: Callable[[Clusters], Any] | npt.ArrayLike,
         n_leaves: int | None = None,
+        *,
         labels: Iterable[object] | None = None,
     ) -> None:
         if not callable(function):

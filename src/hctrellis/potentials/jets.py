@@ -120,6 +120,7 @@ class Ginkgo(_Jet):
         lam: float,
         t_cut: float,
         lam_root: float | None = None,
+        *,
         labels: Iterable[object] | None = None,
         non_stop: bool = False,
         on_shell: OnShell = "auto",
@@ -182,6 +183,7 @@ class JetMass(_Jet):
         self,
         momenta: npt.ArrayLike,
         lam: float,
+        *,
         labels: Iterable[object] | None = None,
         on_shell: OnShell = "auto",
     ) -> None:

@@ -72,6 +72,7 @@ class Linkage(Potential):
         method: Method = "average",
         beta: float = 1.0,
         metric: str = "euclidean",
+        *,
         labels: Iterable[object] | None = None,
     ) -> None:
         if method not in get_args(Method):

@@ -158,8 +158,8 @@ def study(
         Told what is done.
     """
     rng = np.random.default_rng(seed)
-    train = simulate.ginkgo(max(sizes), leaves=LEAVES, rng=rng)
-    tests = [jet.potential() for jet in simulate.ginkgo(n_test, leaves=LEAVES, rng=rng)]
+    train = simulate.ginkgo(max(sizes), n_leaves=LEAVES, rng=rng)
+    tests = [jet.potential() for jet in simulate.ginkgo(n_test, n_leaves=LEAVES, rng=rng)]
     greedy_weights = np.array([model.log_weight(greedy(model)) for model in tests])
     beams = [beam_search(model)[0] for model in tests]
     beam_weights = np.array([m.log_weight(tree) for m, tree in zip(tests, beams, strict=True)])
