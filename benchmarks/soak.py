@@ -103,7 +103,7 @@ def trees(rng: Rng) -> None:
     n = int(rng.integers(2, 300))
     tree = hct.greedy(hct.Linkage(rng.normal(size=(n, 2)), "average"))
     assert hct.Tree.from_newick(tree.to_newick()) == tree
-    assert hct.Tree.from_linkage(tree.to_linkage(), tree.labels) == tree
+    assert hct.Tree.from_linkage(tree.to_linkage(), labels=tree.labels) == tree
 
 
 CALLS = (exact, exact, questions, batch, sparse, searches, trees)

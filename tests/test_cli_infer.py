@@ -510,7 +510,7 @@ def test_files(write, tmp_path, capsys):
         assert value == pytest.approx(post.cluster_probability(names_), abs=1e-4)
     matrix = np.loadtxt(linkage, delimiter=",", skiprows=1)
     assert is_valid_linkage(matrix)
-    assert hct.Tree.from_linkage(matrix, LABELS) == post.map_tree
+    assert hct.Tree.from_linkage(matrix, labels=LABELS) == post.map_tree
     assert list(read_newicks(samples.read_text())) == list(post.sample(20, rng=7))
     found = json.loads(numbers.read_text(encoding="utf-8"))
     assert found["log_partition"] == post.log_partition

@@ -68,7 +68,7 @@ def test_trace_rises():
         assert after.log_partition >= before.log_partition
         assert after.map_log_weight >= before.map_log_weight
         assert after.n_clusters <= 200
-    assert f"{len(growth.trace)} rounds" in repr(growth)
+    assert f"({len(growth.trace) - 1} rounds" in repr(growth)
 
 
 def followed_growth(**options):

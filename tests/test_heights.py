@@ -23,7 +23,7 @@ def random_tree(n: int, rng: np.random.Generator, labels: str | None = None) -> 
     for k in range(n - 1):
         children.append([free.pop(rng.integers(len(free))) for _ in range(2)])
         free.append(n + k)
-    return Tree(children, labels)
+    return Tree(children, labels=labels)
 
 
 def mass(momenta) -> float:
@@ -37,7 +37,7 @@ def mass(momenta) -> float:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_linkages_have_the_heights_of_scipy(method, beta):
-    tree = Tree.from_linkage(linkage(ROWS, method), LABELS)
+    tree = Tree.from_linkage(linkage(ROWS, method), labels=LABELS)
     model = hct.Linkage(ROWS, method, beta, labels=LABELS)
     np.testing.assert_allclose(model.heights(tree), tree.heights, rtol=1e-12)
     turned = tree.reorder(sorted(LABELS))

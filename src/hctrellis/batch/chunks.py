@@ -219,7 +219,7 @@ def _align(tree: Tree, labels: tuple[str, ...]) -> Tree:
 # ---- answers ----------------------------------------------------------------------------------
 
 
-class Answers:
+class AnswerColumns:
     """The columns of a table while it is filled; NaN and None become null."""
 
     def __init__(self, chunk: Chunk, wanted: Wanted) -> None:
@@ -314,7 +314,7 @@ class Answers:
 
 def solve_chunk(chunk: Chunk, wanted: Wanted) -> Any:
     """Solve all data sets of a chunk; returns an Arrow table with a row for each."""
-    answers = Answers(chunk, wanted)
+    answers = AnswerColumns(chunk, wanted)
     for rows in answers.groups():
         answers.solve(rows)
         if wanted.truth:

@@ -57,7 +57,7 @@ class Growth:
     ----------
     trellis : SparseTrellis
     trace : tuple of Step
-        After each round.
+        At the start, and after each round.
     converged : bool
         Whether it stopped because another round would have added next to nothing, and not for
         lack of time or of room for more clusters.
@@ -71,8 +71,8 @@ class Growth:
         last = self.trace[-1]
         end = "converged" if self.converged else "not converged"
         return (
-            f"Growth({len(self.trace)} rounds, {last.seconds:.1f} s, {last.n_clusters} clusters, "
-            f"log Z >= {last.log_partition:.6g}, {end})"
+            f"Growth({len(self.trace) - 1} rounds, {last.seconds:.1f} s, "
+            f"{last.n_clusters} clusters, log Z >= {last.log_partition:.6g}, {end})"
         )
 
 
@@ -127,10 +127,10 @@ def grow(
         growing = _Growing(potential, most, seconds, n_restarts, generator, threads, pace)
         while True:
             trace.append(growing.step())
+            pace.tell(trace[-1].seconds, len(trace) - 1)
             late = seconds is not None and trace[-1].seconds > seconds
             if growing.settled or late or len(trace) > rounds:
                 break
-            pace.tell(trace[-1].seconds, len(trace) - 1)
             growing.advance()
         pace.finish()
     return Growth(growing.solution.trellis, tuple(trace), growing.converged)
