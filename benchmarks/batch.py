@@ -72,7 +72,7 @@ def rates() -> dict[int, float]:
     """Jets per second on one core, by the number of leaves."""
     found = {}
     for n in SIZES:
-        jets = ginkgo(ONE_SIZE, leaves=n, rng=n)
+        jets = ginkgo(ONE_SIZE, n_leaves=n, rng=n)
         found[n] = ONE_SIZE / best_seconds(lambda jets=jets: infer(jets), ROUNDS)
         log(f"{n} leaves: {found[n]:,.0f} jets per second")
     return found
@@ -109,7 +109,7 @@ class Beside:
 
 def beside() -> Beside:
     """What one jet costs here and elsewhere; fastjet clusters it greedily."""
-    jets = ginkgo(ONE_SIZE, leaves=BESIDE_SIZE, rng=BESIDE_SIZE)
+    jets = ginkgo(ONE_SIZE, n_leaves=BESIDE_SIZE, rng=BESIDE_SIZE)
     momenta = jets.momenta.reshape(ONE_SIZE, BESIDE_SIZE, 4)
     some = momenta[:LOOP]
     events = jets.to_awkward()
@@ -156,7 +156,7 @@ def beside_targets(targets: Targets, found: Beside) -> None:
 
 def gain(name: str, one: Callable[[Jets], object], two: Callable[[Jets], object]) -> Gain:
     """Of one worker and two; both are warm before they are timed."""
-    jets = ginkgo(MANY, leaves=(5, 10), rng=1)
+    jets = ginkgo(MANY, n_leaves=(5, 10), rng=1)
     for run in (one, two):
         run(jets[:WARM])
     found = Gain(name, MANY, *best_in_turn([lambda: one(jets), lambda: two(jets)], ROUNDS))
@@ -185,7 +185,7 @@ def cluster_gain() -> Gain:
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as two, OfOneWorker(cluster) as one:
         two.wait_for_workers(2)
-        one.worker, _other = two.run(infer, ginkgo(WARM, leaves=(5, 10), rng=1))
+        one.worker, _other = two.run(infer, ginkgo(WARM, n_leaves=(5, 10), rng=1))
         runs = (lambda jets, c=client: infer(jets, c) for client in (one, two))
         return gain("Dask LocalCluster, two workers", *runs)
 
@@ -194,7 +194,7 @@ def from_file_to_parquet() -> float:
     """Seconds of the whole command line."""
     with tempfile.TemporaryDirectory() as folder:
         path, out = Path(folder, "jets.parquet"), Path(folder, "results")
-        ginkgo(FILE, leaves=(5, 10), rng=1).to_parquet(path)
+        ginkgo(FILE, n_leaves=(5, 10), rng=1).to_parquet(path)
         options = ["--lam", str(RATES["lam"]), "--t-cut", str(RATES["t_cut"]), "--overwrite"]
         command = ["-m", "hctrellis", "batch", str(path), *options, "-o", str(out)]
         run_python(*command)

@@ -88,7 +88,7 @@ MODELS: dict[str, Model] = {
     "Linkage complete": linkage("complete"),
     "Dasgupta": lambda n: hct.Dasgupta(abs(symmetric(n)), beta=0.1),
     "CorrelationClustering": lambda n: hct.CorrelationClustering(symmetric(n), beta=0.5),
-    "BetaSplitting": lambda n: hct.BetaSplitting(n, beta=0.0),
+    "BetaSplitting": lambda n: hct.BetaSplitting(n, shape=0.0),
 }
 SEPARABLE = ("Dasgupta", "CorrelationClustering")
 HEIGHTS = ("Linkage average", "Linkage centroid", "Linkage ward")

@@ -48,10 +48,10 @@ def random_potential(n: int, rng: Rng) -> hct.Potential:
         lambda: hct.Linkage(rng.normal(size=(n, 4)), methods[rng.integers(5)], beta=beta),
         lambda: hct.Dasgupta(np.abs(symmetric(n, rng)), beta=beta),
         lambda: hct.CorrelationClustering(symmetric(n, rng), beta=beta),
-        lambda: hct.BetaSplitting(n, beta=float(rng.uniform(-1.5, 3))),
+        lambda: hct.BetaSplitting(n, shape=float(rng.uniform(-1.5, 3))),
         lambda: hct.Ginkgo(massless(n, rng), lam=1.5, t_cut=1e-9),
         lambda: hct.FunctionPotential(quadratic, features=rng.random(n)),
-        lambda: hct.Dasgupta(np.abs(symmetric(n, rng))) + hct.BetaSplitting(n, beta=0.0),
+        lambda: hct.Dasgupta(np.abs(symmetric(n, rng))) + hct.BetaSplitting(n, shape=0.0),
     ]
     return makers[rng.integers(len(makers))]()
 
@@ -72,18 +72,18 @@ def questions(rng: Rng) -> None:
     post.consensus_tree(0.5)
     post.coclustering(3)
     assert post.entropy >= 0.0
-    hct.infer(post.potential).given(clusters=[post.labels[:2]])
+    hct.infer(post.potential).given(contains=[post.labels[:2]])
 
 
 def batch(rng: Rng) -> None:
-    jets = hct.simulate.ginkgo(int(rng.integers(1, 300)), leaves=(1, 11), rng=rng)
+    jets = hct.simulate.ginkgo(int(rng.integers(1, 300)), n_leaves=(1, 11), rng=rng)
     hct.infer_many(jets.to_awkward(), "ginkgo", lam=1.5, t_cut=16.0, entropy=True)
 
 
 def sparse(rng: Rng) -> None:
     n = int(rng.integers(5, 40))
     model = hct.Linkage(rng.normal(size=(n, 3)), "average", beta=3.0)
-    growth = hct.grow(model, 300, None, rng, restarts=5, max_rounds=3)
+    growth = hct.grow(model, 300, None, rng, n_restarts=5, max_rounds=3)
     post = hct.infer(model, trellis=growth)
     post.sample(50, rng=rng)
     with tempfile.TemporaryDirectory() as folder:
@@ -96,14 +96,14 @@ def searches(rng: Rng) -> None:
     model = hct.Dasgupta(np.abs(symmetric(int(rng.integers(3, 40)), rng)))
     hct.greedy(model)
     hct.beam_search(model, width=10)
-    hct.local_search(model, restarts=5, rng=rng)
+    hct.local_search(model, n_restarts=5, rng=rng)
 
 
 def trees(rng: Rng) -> None:
     n = int(rng.integers(2, 300))
     tree = hct.greedy(hct.Linkage(rng.normal(size=(n, 2)), "average"))
     assert hct.Tree.from_newick(tree.to_newick()) == tree
-    assert hct.Tree.from_linkage(tree.to_linkage(), tree.labels) == tree
+    assert hct.Tree.from_linkage(tree.to_linkage(), labels=tree.labels) == tree
 
 
 CALLS = (exact, exact, questions, batch, sparse, searches, trees)

@@ -93,7 +93,7 @@ class Problem(NamedTuple):
 
 
 def _jet(n: int, seed: int) -> hct.Potential:
-    return simulate.ginkgo(1, leaves=n, t_cut=1.21, rng=seed)[0].potential()
+    return simulate.ginkgo(1, n_leaves=n, t_cut=1.21, rng=seed)[0].potential()
 
 
 def _dasgupta(n: int, seed: int) -> hct.Potential:
@@ -169,7 +169,7 @@ def grown(small: bool) -> tuple[str, list[Row]]:
 
 
 def _large_jet(n: int, seed: int) -> hct.Potential:
-    return simulate.ginkgo(1, leaves=n, t_cut=0.01, rng=seed)[0].potential()
+    return simulate.ginkgo(1, n_leaves=n, t_cut=0.01, rng=seed)[0].potential()
 
 
 def large(small: bool) -> tuple[str, list[Row]]:

@@ -12,7 +12,8 @@ import pytest
 import hctrellis as hct
 import naive
 from gallery import PROBLEMS, listing, posterior, quiet
-from hctrellis.trellis.full import _solve_numpy, silent
+from hctrellis.support.progress import silent
+from hctrellis.trellis.full import _solve_numpy
 
 COMPILED = ("single", "dasgupta", "correlation", "ginkgo", "yule", "function, numba, forbidding")
 MOST_LEAVES = 6

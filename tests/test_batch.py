@@ -38,7 +38,7 @@ JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
 DATA = Path(__file__).parents[2] / "shared" / "data"
 GINKGO = {"lam": 1.5, "t_cut": 0.5}
 NAMES = ("E", "px", "py", "pz")
-ALWAYS = ["n", "log_partition", "map_log_weight", "map_tree", "n_trees", "repaired", "error"]
+ALWAYS = ["n_leaves", "log_partition", "map_log_weight", "map_tree", "n_trees", "repaired", "error"]
 
 
 def records(jets=JETS, names=NAMES):
@@ -71,7 +71,7 @@ def expected(potential):
     post = hct.infer(potential, threads=1)
     possible = post.log_partition > -math.inf
     return {
-        "n": potential.n_leaves,
+        "n_leaves": potential.n_leaves,
         "log_partition": post.log_partition,
         "map_log_weight": post.map_log_weight if possible else -math.inf,
         "map_tree": post.map_tree.to_newick() if possible else None,
@@ -270,7 +270,7 @@ def test_malformed_jets_are_rows(scheduler):
                 model = hct.Ginkgo(jets[i], **GINKGO)
                 hct.FullTrellis(model.n_leaves).solve(model)
             assert row["error"] == str(raised.value)
-            assert row["n"] == len(jets[i])
+            assert row["n_leaves"] == len(jets[i])
             assert {row[name] for name in ("log_partition", "map_tree", "n_trees")} == {None}
         else:
             assert_same(row, expected(hct.Ginkgo(jets[i], **GINKGO)))

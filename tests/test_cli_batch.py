@@ -170,7 +170,7 @@ def test_column_and_on_shell(tmp_path, capsys):
     assert "several columns (first or second); say which" in only_line(capsys.readouterr().err)
     assert batch(path, tmp_path / "one", "--column", "first") == 0
     assert "1 jet, 1 with space-like particles put on" in only_line(capsys.readouterr().out)
-    assert read(tmp_path / "one")["n"].to_pylist() == [4]
+    assert read(tmp_path / "one")["n_leaves"].to_pylist() == [4]
     assert batch(path, tmp_path / "two", "--column", "first", "--on-shell", "never") == 3
     assert "on_shell=False was asked for" in only_line(capsys.readouterr().err)
 

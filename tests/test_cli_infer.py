@@ -478,7 +478,7 @@ def test_a_sample_of_trees_that_is_too_small(write, capsys):
     """200 trees that all differ do not tell the most probable one; those of a sharp model do."""
     rows = np.random.default_rng(0).normal(size=(12, 5)) + np.repeat(np.eye(4, 5) * 2, 3, axis=0)
     for beta, size, enough in ((0.5, 200, False), (10.0, 200, True)):
-        post = hct.infer(hct.Linkage(rows, beta=beta)).given(clusters=[[0, 1, 2]])
+        post = hct.infer(hct.Linkage(rows, beta=beta)).given(contains=[[0, 1, 2]])
         sample = "".join(tree.to_newick() for tree in post.sample(size, rng=0))
         path = write(sample, "t.nwk")
         found = infer_json(capsys, path)
@@ -510,7 +510,7 @@ def test_files(write, tmp_path, capsys):
         assert value == pytest.approx(post.cluster_probability(names_), abs=1e-4)
     matrix = np.loadtxt(linkage, delimiter=",", skiprows=1)
     assert is_valid_linkage(matrix)
-    assert hct.Tree.from_linkage(matrix, LABELS) == post.map_tree
+    assert hct.Tree.from_linkage(matrix, labels=LABELS) == post.map_tree
     assert list(read_newicks(samples.read_text())) == list(post.sample(20, rng=7))
     found = json.loads(numbers.read_text(encoding="utf-8"))
     assert found["log_partition"] == post.log_partition

@@ -247,7 +247,7 @@ for name, model in MODELS.items():
         sparse = hct.SparseTrellis.from_trees(trees, splits="all")
         found["sparse"] = hct.infer(model, trellis=sparse).log_partition
         found["local search"] = hct.local_search(model, rng=1, restarts=3).log_weight
-        found["given"] = post.given(clusters=[[0, 1]]).n_trees
+        found["given"] = post.given(contains=[[0, 1]]).n_trees
     print(json.dumps([name, found]))
 many = hct.infer_many([MODELS["average"], MODELS["dasgupta"]], scheduler="serial", entropy=True)
 print(json.dumps(["many", many.to_arrow().drop_columns(["map_tree"]).to_pydict()], default=int))
@@ -289,7 +289,7 @@ import hctrellis as hct
 from hctrellis.kernels import passes
 from hctrellis.cli import main
 code = main(["--version"])
-post = hct.infer(hct.BetaSplitting(4, beta=0.0))
+post = hct.infer(hct.BetaSplitting(4, shape=0.0))
 print(json.dumps(["answer", [code, post.n_trees, type(passes.absorb._cache).__name__]]))
 """
 

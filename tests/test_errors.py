@@ -250,12 +250,12 @@ def test_number_of_leaves(make, n):
 
 @pytest.mark.parametrize("shape", [-2.0, -3.0, NAN, math.inf])
 def test_shape_of_prior(shape):
-    with pytest.raises(ValueError, match="beta must be a finite number greater than -2"):
+    with pytest.raises(ValueError, match="shape must be a finite number greater than -2"):
         hct.BetaSplitting(4, shape)
 
 
 def test_shape_of_prior_of_wrong_type():
-    with pytest.raises(TypeError, match="beta must be a number") as raised:
+    with pytest.raises(TypeError, match="shape must be a number") as raised:
         hct.BetaSplitting(4, "yule")
     assert_one_sentence(raised)
 

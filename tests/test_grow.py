@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -59,15 +61,33 @@ def test_without_memory_for_a_beam(monkeypatch):
 
 
 def test_trace_rises():
-    steps = []
-    growth = hct.grow(dasgupta(10), max_clusters=200, rng=1, progress=steps.append)
-    assert tuple(steps) == growth.trace and isinstance(steps[0], Step)
-    for before, after in pairwise(steps):
+    growth = hct.grow(dasgupta(10), max_clusters=200, rng=1)
+    assert isinstance(growth.trace[0], Step)
+    for before, after in pairwise(growth.trace):
         assert after.seconds >= before.seconds
         assert after.log_partition >= before.log_partition
         assert after.map_log_weight >= before.map_log_weight
         assert after.n_clusters <= 200
-    assert f"{len(steps)} rounds" in repr(growth)
+    assert f"({len(growth.trace) - 1} rounds" in repr(growth)
+
+
+def followed_growth(**options):
+    calls = []
+    growth = hct.grow(
+        dasgupta(10), 200, rng=1, progress=lambda *call: calls.append(call), **options
+    )
+    done, totals = zip(*calls, strict=True)
+    assert list(done) == sorted(done) and calls[-1][0] == calls[-1][1]
+    return growth, done, set(totals)
+
+
+def test_progress_in_seconds_or_rounds():
+    _, done, totals = followed_growth(time_limit=20.5)
+    assert len(done) > 1 and totals == {21}
+    growth, done, totals = followed_growth(time_limit=None, n_restarts=1, max_rounds=2)
+    assert {*done} == {0, 1, 2} and totals == {2} and len(growth.trace) == 3
+    growth, done, totals = followed_growth(time_limit=None, n_restarts=1)
+    assert None in totals and done[-1] == len(growth.trace) - 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -88,12 +108,13 @@ def test_every_tree_forbidden():
 
 
 def test_infer_grows_beyond_the_exact_limit(monkeypatch):
-    monkeypatch.setattr("hctrellis.posterior.posterior.MAX_EXACT_LEAVES", 8)
-    defaults = (60, 5.0, *hct.grow.__defaults__[2:])
-    monkeypatch.setattr("hctrellis.build.grow.grow.__defaults__", defaults)
+    module, calls = sys.modules["hctrellis.infer"], []
+    monkeypatch.setattr(module, "MAX_EXACT_LEAVES", 8)
+    monkeypatch.setattr(module, "grow", partial(hct.grow, max_clusters=60, time_limit=5.0))
     potential = dasgupta(9)
     with pytest.warns(UserWarning, match="9 leaves are too many for all trees; .* not converged"):
-        post = hct.infer(potential)
+        post = hct.infer(potential, progress=lambda *call: calls.append(call))
+    assert calls[-1] == (5, 5) and {total for _, total in calls} == {5}
     assert not post.is_exact
     assert "log Z >= " in repr(post)
     assert post.trellis.n_clusters <= 60

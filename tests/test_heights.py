@@ -23,7 +23,7 @@ def random_tree(n: int, rng: np.random.Generator, labels: str | None = None) -> 
     for k in range(n - 1):
         children.append([free.pop(rng.integers(len(free))) for _ in range(2)])
         free.append(n + k)
-    return Tree(children, labels)
+    return Tree(children, labels=labels)
 
 
 def mass(momenta) -> float:
@@ -37,7 +37,7 @@ def mass(momenta) -> float:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_linkages_have_the_heights_of_scipy(method, beta):
-    tree = Tree.from_linkage(linkage(ROWS, method), LABELS)
+    tree = Tree.from_linkage(linkage(ROWS, method), labels=LABELS)
     model = hct.Linkage(ROWS, method, beta, labels=LABELS)
     np.testing.assert_allclose(model.heights(tree), tree.heights, rtol=1e-12)
     turned = tree.reorder(sorted(LABELS))
@@ -114,7 +114,7 @@ def test_trees_that_are_found_carry_them():
         post.top_trees(3)[2],
         *post.sample(2, rng=0),
         post.sample(5, rng=0).counts()[0][0],
-        post.given(clusters=[["a", "c"]]).map_tree,
+        post.given(contains=[["a", "c"]]).map_tree,
         post.expected_clusters_tree(),
         consensus.to_tree(),
         hct.greedy(model),

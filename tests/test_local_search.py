@@ -37,7 +37,7 @@ def chain(kind, potential, seed=0):
 def tree_of(made):
     children = np.zeros((made._model.potential.n_leaves - 1, 2), np.int64)
     made._kernel.write_children(made._tree, children)
-    return hct.Tree(children, made._model.potential.labels)
+    return hct.Tree(children, labels=made._model.potential.labels)
 
 
 def log_weights(potential, tree):
@@ -95,7 +95,7 @@ def test_never_worse_than_the_start(kind, name, monkeypatch):
     potential = make(name)
     if kind == "plain":
         monkeypatch.setattr(local, "search_model", PlainModel)
-    start = hct.Tree(agglomerate(local.search_model(potential))[1], potential.labels)
+    start = hct.Tree(agglomerate(local.search_model(potential))[1], labels=potential.labels)
     found = local_search(potential, start, restarts=2, rng=1)
     least = potential.log_weight(start)
     allowed = PROBLEMS[name].tolerance * max(1.0, abs(least)) if least > -math.inf else 0.0
@@ -127,7 +127,7 @@ def test_finds_a_way_out_of_forbidden_trees(name):
     caterpillars = [labels[0]]
     for label in labels[1:]:
         caterpillars = [caterpillars[0] if len(caterpillars) == 1 else caterpillars, label]
-    starts = [hct.Tree.from_nested(caterpillars, labels), greedy(potential)]
+    starts = [hct.Tree.from_nested(caterpillars, labels=labels), greedy(potential)]
     for start in starts:
         found = local_search(potential, start, restarts=200, rng=0)
         assert found.log_weight == pytest.approx(hct.infer(potential).map_log_weight)
@@ -201,7 +201,7 @@ def test_many_leaves():
 
 def test_a_sum_with_a_constraint():
     potential = hct.Dasgupta(similarities(6, 5))
-    given = hct.infer(potential).given(clusters=[["0", "5"]])
+    given = hct.infer(potential).given(contains=[["0", "5"]])
     found = local_search(given.potential, restarts=15, rng=0)
     assert ["0", "5"] in found.tree
     assert found.log_weight == pytest.approx(given.map_log_weight)

@@ -120,7 +120,7 @@ def test_cut_is_that_of_scipy():
 
     post = posterior(9, seed=3)
     heights = np.random.default_rng(0).random(8)
-    tree = hct.Tree(post.map_tree.children, post.labels, heights)
+    tree = hct.Tree(post.map_tree.children, labels=post.labels, heights=heights)
     matrix = tree.to_linkage()
     matrix[:, 2] += np.arange(8)  # no ties, so that every number of clusters can be had
     compared = []

@@ -596,7 +596,7 @@ def test_nothing_to_draw():
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_clusters_stand_at_the_heights_of_their_merges(beta):
     chain = Tree.from_newick("(((a,b),c),d);")
-    ax = plot_samples(line_post(beta).given(clusters=[chain]), 10, rng=0)
+    ax = plot_samples(line_post(beta).given(contains=[chain]), 10, rng=0)
     lines, _ = ax.collections
     assert sorted({x for x, _ in points(lines)}) == pytest.approx([0, 1, 2.5, 17 / 3])
     assert ax.get_xlabel() == "height"
@@ -636,7 +636,7 @@ def test_equal_log_weights_share_a_bar():
 
 
 def test_impossible_truth():
-    post = line_post().given(clusters=[["a", "b"]])
+    post = line_post().given(contains=[["a", "b"]])
     with pytest.raises(ValueError, match="log weight of the truth is -inf"):
         plot_log_weights(post, truth=Tree.from_newick("((a,c),(b,d));"))
 

@@ -43,7 +43,8 @@ from gallery import (
     quiet,
     similarities,
 )
-from hctrellis.trellis.full import _low_bits, _solve_numpy, silent
+from hctrellis.support.progress import silent
+from hctrellis.trellis.full import _low_bits, _solve_numpy
 from hctrellis.trellis.solution import CompiledSolution
 from hctrellis.trellis.terms import assemble
 
@@ -247,7 +248,7 @@ def test_probability_of_conditions(kind, name):
 def test_given(kind, name):
     post = solved(kind, name)
     for required, forbidden in conditions(PROBLEMS[name].n):
-        restricted = post.given(clusters=required, forbidden=forbidden)
+        restricted = post.given(contains=required, lacks=forbidden)
         trees = conditional_listing(name, required, forbidden)
         assert restricted.n_trees == naive.n_trees(trees), (required, forbidden)
         if restricted.n_trees == 0:
@@ -290,7 +291,7 @@ def test_trees_as_conditions(kind, name):
         below = tree.subtree(cluster)
         found = post.probability(contains=[below, {0}, range(n)])
         assert near(found, post.subtree_probability(below), 10 * tolerance(name))
-    restricted = post.given(clusters=[tree])
+    restricted = post.given(contains=[tree])
     assert (restricted.n_trees, restricted.map_tree) == (1, tree)
     assert restricted.cluster_probability(min(clusters, key=len)) == pytest.approx(1, abs=1e-12)
 
@@ -298,7 +299,7 @@ def test_trees_as_conditions(kind, name):
 def test_conditions_follow_each_other():
     name = "dasgupta, 6 leaves"
     post = posterior(name)
-    both = post.given([{0, 1}]).given([{0, 1, 2}], forbidden=[{3, 4}])
+    both = post.given([{0, 1}]).given([{0, 1, 2}], lacks=[{3, 4}])
     trees = conditional_listing(
         name, [frozenset({0, 1}), frozenset({0, 1, 2})], [frozenset({3, 4})]
     )
@@ -395,7 +396,7 @@ def test_kl_divergence_between_kernels(model):
 def test_kl_divergence_from_what_is_forbidden(kind, name):
     post = solved(kind, name)
     likely = next(row for row in post.cluster_probabilities(0) if row.probability < 0.9).cluster
-    lacking, having = post.given(forbidden=[likely]), post.given([likely])
+    lacking, having = post.given(lacks=[likely]), post.given([likely])
     mass = post.probability(lacks=[likely])
     assert post.kl_divergence(lacking) == math.inf
     assert lacking.kl_divergence(having) == math.inf
@@ -511,7 +512,7 @@ def test_laws_of_information(model, n, seed):
 
 
 def wrapped(solution):
-    return hct.Posterior(solution.potential, hct.FullTrellis(solution.potential.n_leaves), solution)
+    return hct.Posterior(solution, hct.FullTrellis(solution.potential.n_leaves))
 
 
 def by_levels(potential):
@@ -670,7 +671,7 @@ MISTAKES = {
         lambda post: post.probability([hct.Tree.from_newick("(a,x);")]),
         "'x' is not a leaf",
     ),
-    "forbidden leaf": (lambda post: post.given(forbidden=["a"]), "are in every tree, so they"),
+    "forbidden leaf": (lambda post: post.given(lacks=["a"]), "are in every tree, so they"),
     "forbidden root": (lambda post: post.probability(lacks=[range(4)]), "are in every tree"),
     "size 0": (lambda post: post.coclustering(0), "size must be a whole number from 1 to 4; got 0"),
     "size 5": (lambda post: post.coclustering(5), "size must be a whole number from 1 to 4; got 5"),

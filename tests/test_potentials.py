@@ -229,7 +229,7 @@ def test_sums_take_the_labels_that_are_given():
 
 def test_sum_repr():
     assert repr(hct.BetaSplitting(3) + hct.Linkage(points(3), "ward", 2.0)) == (
-        "BetaSplitting(3 leaves, beta=0) + Linkage(3 leaves, ward, beta=2)"
+        "BetaSplitting(3 leaves, shape=0) + Linkage(3 leaves, ward, beta=2)"
     )
 
 

@@ -35,7 +35,7 @@ from hctrellis.reproduce import (
     table1,
 )
 from hctrellis.reproduce.agglomerate import average_linkage
-from hctrellis.reproduce.page import Page, to_html, write
+from hctrellis.reproduce.page import ReproductionPage, to_html, write
 from hctrellis.reproduce.record import Picture, Table, silent
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -153,7 +153,7 @@ def test_sparse_curves_rise():
 
 def test_crossing_is_interpolated():
     def point(sparsity, *gains):
-        return sparse.Point(1, 9, sparsity, np.array(gains))
+        return sparse.SparsePoint(1, 9, sparsity, np.array(gains))
 
     curve = [point(1e-4, -np.inf, 5.0), point(1e-3, -1.0, 1.0), point(1e-1, 2.0, 2.0)]
     found = sparse.SparseStudy(np.ones(2), np.full(2, 3.0), {("simulator", "norm"): curve})
@@ -318,7 +318,9 @@ class Reader(HTMLParser):
 @pytest.fixture
 def page():
     names = ("table1", "posterior", "dasgupta", "genomics")
-    return Page([small(name) for name in names], [1.0] * 4, "small", "hctrellis reproduce")
+    return ReproductionPage(
+        [small(name) for name in names], [1.0] * 4, "small", "hctrellis reproduce"
+    )
 
 
 def test_html_is_one_file(page):

@@ -141,7 +141,7 @@ def test_greedy_joins_the_best_pair(kind, name, search_as):
 def test_greedy_knows_its_log_weight(name):
     potential = make(name)
     log_weight, children = agglomerate(PlainModel(potential))
-    expected = potential.log_weight(hct.Tree(children, potential.labels))
+    expected = potential.log_weight(hct.Tree(children, labels=potential.labels))
     assert log_weight == pytest.approx(expected, abs=tolerance(name, expected))
 
 

@@ -261,8 +261,8 @@ def between_trellises(*trellises):
     return one.kl_divergence(other)
 
 
-ONE, PAIRS = hct.Tree([[0, 1]]), hct.Tree([[0, 1], [2, 3], [4, 5]], "abcd")
-SMALL = from_trees([PAIRS, hct.Tree([[0, 1], [4, 2], [5, 3]], "abcd")])
+ONE, PAIRS = hct.Tree([[0, 1]]), hct.Tree([[0, 1], [2, 3], [4, 5]], labels="abcd")
+SMALL = from_trees([PAIRS, hct.Tree([[0, 1], [4, 2], [5, 3]], labels="abcd")])
 FOUR, FIVE = (hct.Dasgupta(similarities(n)) for n in (4, 5))
 
 MISTAKES = {
@@ -598,7 +598,7 @@ def test_conditions(name, keep):
         exact = math.exp(naive.log_partition(some) - naive.log_partition(trees))
         found = post.probability(contains=required, lacks=forbidden)
         assert near(found, exact, 10 * allowed(name, trees)[0]), (required, forbidden)
-        restricted = post.given(required, forbidden=forbidden)
+        restricted = post.given(required, lacks=forbidden)
         assert restricted.n_trees == naive.n_trees(some)
         if restricted.n_trees > 0:
             assert_answers(restricted, some, name)
@@ -803,7 +803,7 @@ def test_data_in_another_order(n, seed, keep):
         there = mask_of(int(order[i]) for i in leaves(mask, n))
         assert near(post.cluster_probability(there), moved.cluster_probability(mask), 1e-11)
     for here, there in zip(children, shuffled(children, order), strict=True):
-        found, exact = post.log_probability(hct.Tree(there, names)), hct.Tree(here)
+        found, exact = post.log_probability(hct.Tree(there, labels=names)), hct.Tree(here)
         assert found == pytest.approx(moved.log_probability(exact), rel=1e-9, abs=1e-11)
     assert post.map_tree.labels == tuple(names)
 

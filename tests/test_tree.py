@@ -38,7 +38,7 @@ def trees(draw, labels=None, max_leaves=8):
     n_splits = tree.n_leaves - 1
     sizes = st.floats(-1e6, 1e6)
     heights = draw(st.none() | st.lists(sizes, min_size=n_splits, max_size=n_splits))
-    return Tree(tree.children, tree.labels, heights)
+    return Tree(tree.children, labels=tree.labels, heights=heights)
 
 
 def naive_clusters(nested):
@@ -134,7 +134,7 @@ def test_default_labels():
 @given(trees(), st.randoms(use_true_random=False))
 def test_order_of_nodes_does_not_matter(tree, random):
     children = in_other_order(tree, random)
-    again = Tree(children, tree.labels)
+    again = Tree(children, labels=tree.labels)
     np.testing.assert_array_equal(again.children, tree.children)
     again.validate()
 
@@ -358,9 +358,9 @@ def test_subtree_of_no_cluster():
 def test_clusters_round_trip(tree, random):
     masks = list(tree.clusters(leaves=random.random() < 0.5))
     random.shuffle(masks)
-    assert Tree.from_clusters(masks, tree.labels) == tree
+    assert Tree.from_clusters(masks, labels=tree.labels) == tree
     proper = [mask for mask in masks if mask != tree.masks[-1]]
-    assert Tree.from_clusters(proper, tree.labels) == tree
+    assert Tree.from_clusters(proper, labels=tree.labels) == tree
     assert Tree.from_clusters(tree.cluster_labels(leaves=True)) == tree
 
 
@@ -371,7 +371,7 @@ def test_from_clusters_in_many_words():
     assert Tree.from_clusters(["2", ("0", "1")]) == expected
     assert Tree.from_clusters([0b110, 0b111], labels=["2", "0", "1"]) == expected
     assert Tree.from_clusters([], labels=["a", "b"]) == Tree.from_nested(("a", "b"))
-    assert Tree.from_clusters(["a"]) == Tree([], ["a"])
+    assert Tree.from_clusters(["a"]) == Tree([], labels=["a"])
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_from_clusters_in_many_words():
 )
 def test_bad_clusters(clusters, labels, message):
     with pytest.raises(ValueError, match=message):
-        Tree.from_clusters(clusters, labels)
+        Tree.from_clusters(clusters, labels=labels)
 
 
 # ---- relabelling and distance -----------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_newick_round_trip(tree):
 @given(trees(max_leaves=6), st.randoms(use_true_random=False))
 def test_newick_heights_round_trip(tree, random):
     heights = np.cumsum([random.uniform(0.5, 2) for _ in range(tree.n_leaves - 1)])
-    tree = Tree(tree.children, tree.labels, heights)
+    tree = Tree(tree.children, labels=tree.labels, heights=heights)
     again = Tree.from_newick(tree.to_newick(lengths=True))
     if tree.n_leaves > 1:
         np.testing.assert_allclose(again.reorder(tree.labels).heights, heights, rtol=1e-12)
@@ -330,7 +330,7 @@ def test_malformed_nexus(text, message):
 @given(trees())
 def test_nested_round_trip(tree):
     assert Tree.from_nested(tree.to_nested()) == tree
-    assert Tree.from_nested(tree.to_nested(), tree.labels).labels == tree.labels
+    assert Tree.from_nested(tree.to_nested(), labels=tree.labels).labels == tree.labels
 
 
 def test_nested_of_indices():
@@ -357,7 +357,7 @@ def test_nested_of_indices():
 )
 def test_bad_nested(nested, labels, message):
     with pytest.raises(ValueError, match=message):
-        Tree.from_nested(nested, labels)
+        Tree.from_nested(nested, labels=labels)
 
 
 # ---- linkage ----------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def assert_scipy_accepts(Z):
 def test_linkage_round_trip(tree):
     Z = tree.to_linkage()
     assert Z.shape == (tree.n_leaves - 1, 4)
-    assert Tree.from_linkage(Z, tree.labels) == tree
+    assert Tree.from_linkage(Z, labels=tree.labels) == tree
     if tree.n_leaves > 1:
         assert_scipy_accepts(Z)
 

@@ -10,7 +10,7 @@ from hctrellis.build.grow import Growth, grow
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count
-from hctrellis.support.progress import Progress, followed
+from hctrellis.support.progress import Progress
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
 
@@ -45,7 +45,8 @@ def infer(
     threads : int, optional
         Number of threads; as many as cores by default. Answers do not depend on it.
     progress : bool or callable, optional
-        True shows a progress bar; a callable is called as progress(splits done, splits in all).
+        True shows a progress bar; a callable is called as progress(splits done, splits in all), or
+        as by `hctrellis.grow` where a trellis is grown.
     order : sequence of int, optional
         Which leaf of the potential takes the place of leaf 0, 1, ... of a sparse trellis (see
         `hctrellis.trellis.orders`); by default leaf 0, 1, ...
@@ -78,32 +79,38 @@ def infer(
         )
     if threads is not None:
         as_count(threads, "threads")
-    trellis, growth = _as_trellis(trellis, potential, threads)
+    grown = trellis is None and potential.n_leaves > MAX_EXACT_LEAVES
+    trellis, growth = _as_trellis(
+        _grown(potential, threads, progress) if grown else trellis, potential
+    )
     if order is not None:
         if not isinstance(trellis, SparseTrellis):
             raise ValueError(
                 "order puts leaves in the places of a sparse trellis; give one, or no order"
             )
         trellis = trellis.reorder(order)
-    with followed(progress, "splits") as report:
-        solution = trellis.solve(potential, threads, report)
-    post = Posterior(potential, trellis, solution, threads, growth)
+    solution = trellis.solve(potential, threads, None if grown else progress)
+    post = Posterior(solution, trellis, threads=threads, growth=growth)
     _warn_if_flat(post)
     return post
 
 
+def _grown(potential: Potential, threads: int | None, progress: Progress | bool | None) -> Growth:
+    """A trellis for more leaves than the full one is for."""
+    growth = grow(potential, rng=0, threads=threads, progress=progress)
+    if not growth.converged:
+        warnings.warn(
+            f"{potential.n_leaves} leaves are too many for all trees; the sparse trellis of "
+            f"{growth.trellis.n_clusters} clusters that was grown instead has not converged, so "
+            "log Z is a lower bound that may be far off, and probabilities are given its trees",
+            stacklevel=3,
+        )
+    return growth
+
+
 def _as_trellis(
-    given: object, potential: Potential, threads: int | None
+    given: object, potential: Potential
 ) -> tuple[FullTrellis | SparseTrellis, Growth | None]:
-    if given is None and potential.n_leaves > MAX_EXACT_LEAVES:
-        given = grow(potential, rng=0, threads=threads)
-        if not given.converged:
-            warnings.warn(
-                f"{potential.n_leaves} leaves are too many for all trees; the sparse trellis of "
-                f"{given.trellis.n_clusters} clusters that was grown instead has not converged, so "
-                "log Z is a lower bound that may be far off, and probabilities are given its trees",
-                stacklevel=3,
-            )
     if isinstance(given, Growth):
         return given.trellis, given
     if given is None:

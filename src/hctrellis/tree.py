@@ -101,6 +101,7 @@ class Tree:
     def __init__(
         self,
         children: npt.ArrayLike,
+        *,
         labels: Iterable[str] | None = None,
         heights: npt.ArrayLike | None = None,
     ) -> None:
@@ -116,7 +117,7 @@ class Tree:
     # ---- constructors from other descriptions ------------------------------------------------
 
     @classmethod
-    def from_nested(cls, nested: Nested, labels: Sequence[str] | None = None) -> Self:
+    def from_nested(cls, nested: Nested, *, labels: Sequence[str] | None = None) -> Self:
         """Make a tree of nested pairs whose leaves are labels or leaf indices.
 
         Parameters
@@ -136,11 +137,11 @@ class Tree:
         """
         from hctrellis.trees.nested import parse_nested
 
-        return cls(*parse_nested(nested, labels))
+        return cls(**parse_nested(nested, labels)._asdict())
 
     @classmethod
     def from_clusters(
-        cls, clusters: Iterable[Cluster], labels: Sequence[str] | None = None
+        cls, clusters: Iterable[Cluster], *, labels: Sequence[str] | None = None
     ) -> Self:
         """Make the tree that has the given clusters.
 
@@ -167,7 +168,7 @@ class Tree:
         """
         from hctrellis.trees.nested import parse_clusters
 
-        return cls(*parse_clusters(clusters, labels))
+        return cls(**parse_clusters(clusters, labels)._asdict())
 
     @classmethod
     def from_newick(cls, text: str) -> Self:
@@ -184,10 +185,10 @@ class Tree:
         """
         from hctrellis.trees.newick import newick_parts, parse_newick
 
-        return cls(*newick_parts(parse_newick(text)))
+        return cls(**newick_parts(parse_newick(text))._asdict())
 
     @classmethod
-    def from_linkage(cls, Z: npt.ArrayLike, labels: Sequence[str] | None = None) -> Self:
+    def from_linkage(cls, Z: npt.ArrayLike, *, labels: Sequence[str] | None = None) -> Self:
         """Make a tree of a scipy linkage matrix; its distances become the heights.
 
         The fourth column (cluster sizes) is not used.
@@ -199,7 +200,7 @@ class Tree:
         """
         from hctrellis.trees.linkage import parse_linkage
 
-        return cls(*parse_linkage(Z, labels))
+        return cls(**parse_linkage(Z, labels)._asdict())
 
     @classmethod
     def from_networkx(cls, graph: Any) -> Self:
@@ -210,7 +211,7 @@ class Tree:
         """
         from hctrellis.trees.networkx import parse_networkx
 
-        return cls(*parse_networkx(graph))
+        return cls(**parse_networkx(graph)._asdict())
 
     @classmethod
     def from_json(cls, text: str | Mapping[str, Any]) -> Self:
@@ -224,7 +225,7 @@ class Tree:
         """
         from hctrellis.trees.json import parse_json
 
-        return cls(*parse_json(text))
+        return cls(**parse_json(text)._asdict())
 
     # ---- exports ------------------------------------------------------------------------------
 
@@ -520,7 +521,7 @@ class Tree:
         """
         if isinstance(labels, Mapping):
             labels = [labels.get(label, label) for label in self.labels]
-        return type(self)(self.children, labels).with_heights(lambda tree: self.heights)
+        return type(self)(self.children, labels=labels).with_heights(lambda tree: self.heights)
 
     def reorder(self, labels: Iterable[str]) -> Self:
         """Return the equal tree whose leaf i is ``labels[i]``, so that masks follow that order.
@@ -537,7 +538,8 @@ class Tree:
         number = np.arange(2 * self.n_leaves - 1)
         number[: self.n_leaves] = [index_of[label] for label in self.labels]
         rows = number[self.children]
-        return type(self)(rows, wanted).with_heights(lambda tree: self._some(_canonical(rows)[1]))
+        tree = type(self)(rows, labels=wanted)
+        return tree.with_heights(lambda tree: self._some(_canonical(rows)[1]))
 
     def subtree(self, items: Cluster) -> Self:
         """Return the tree below a cluster; its leaves keep their order.
@@ -557,7 +559,7 @@ class Tree:
             shown = show_cluster(self.mask(items), self.labels)
             raise ValueError(f"{shown} is not a cluster of the tree; see clusters() for those.")
         if node < self.n_leaves:
-            return type(self)([], self.labels[node : node + 1])
+            return type(self)([], labels=self.labels[node : node + 1])
         return self._below(node)
 
     def robinson_foulds(self, other: Tree, normalized: bool = False) -> float:
@@ -659,7 +661,7 @@ class Tree:
         leaves = np.sort(rows[rows < self.n_leaves])
         shifted = rows - (self.n_leaves + start) + n_below
         children = np.where(rows < self.n_leaves, np.searchsorted(leaves, rows), shifted)
-        below = type(self)(children, [self.labels[leaf] for leaf in leaves])
+        below = type(self)(children, labels=[self.labels[leaf] for leaf in leaves])
         return below.with_heights(lambda tree: self._some(slice(start, stop)))
 
     def _some(self, rows: slice | list[int]) -> FloatArray | None:

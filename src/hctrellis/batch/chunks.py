@@ -19,7 +19,7 @@ import numpy as np
 
 from hctrellis.batch.lanes import (
     Columns,
-    Model,
+    JetModel,
     explain,
     solve_group,
     solve_jets,
@@ -56,7 +56,7 @@ class Wanted:
         pa = arrow()
         number = pa.float64()
         fields = {
-            "n": pa.int64(),
+            "n_leaves": pa.int64(),
             "log_partition": number,
             "map_log_weight": number,
             "map_tree": pa.string(),
@@ -105,7 +105,7 @@ class Chunk(ABC):
         """The labels of the leaves; None if they are "0", "1", ..."""
 
     @abstractmethod
-    def weigh(self, rows: IntArray, children: IntArray) -> FloatArray:
+    def weigh_trees(self, rows: IntArray, children: IntArray) -> FloatArray:
         """The log weights of trees, one for each of some data sets of equal size."""
 
     @abstractmethod
@@ -133,7 +133,7 @@ class JetChunk(Chunk):
         What is known to be wrong, by position; such a jet has no momenta here.
     """
 
-    model: Model
+    model: JetModel
     parameters: Mapping[str, Any]
     momenta: FloatArray
     sizes: IntArray
@@ -153,7 +153,7 @@ class JetChunk(Chunk):
     def labels(self, rows: IntArray) -> None:
         return None
 
-    def weigh(self, rows: IntArray, children: IntArray) -> FloatArray:
+    def weigh_trees(self, rows: IntArray, children: IntArray) -> FloatArray:
         return weigh_jets(self.model, self._block(rows), children, self.parameters)
 
     def align(self, row: int, tree: Tree) -> Tree:
@@ -193,7 +193,7 @@ class PotentialChunk(Chunk):
     def labels(self, rows: IntArray) -> list[tuple[str, ...]]:
         return [potential.labels for potential in self._group(rows)]
 
-    def weigh(self, rows: IntArray, children: IntArray) -> FloatArray:
+    def weigh_trees(self, rows: IntArray, children: IntArray) -> FloatArray:
         return weigh_group(self._group(rows), children)
 
     def align(self, row: int, tree: Tree) -> Tree:
@@ -219,7 +219,7 @@ def _align(tree: Tree, labels: tuple[str, ...]) -> Tree:
 # ---- answers ----------------------------------------------------------------------------------
 
 
-class Answers:
+class AnswerColumns:
     """The columns of a table while it is filled; NaN and None become null."""
 
     def __init__(self, chunk: Chunk, wanted: Wanted) -> None:
@@ -276,13 +276,13 @@ class Answers:
         places[found] = np.arange(len(found))
         return pa.concat_arrays(texts).take(pa.array(places, mask=places < 0))
 
-    def weigh(self, rows: IntArray) -> None:
+    def weigh_true_trees(self, rows: IntArray) -> None:
         """Fill in the log weights of the true trees of a group."""
         read = {int(row): tree for row in rows if (tree := self._true_tree(row)) is not None}
         if read:
             places = np.array([*read])
             children = np.array([tree.children for tree in read.values()])
-            self.numbers["true_log_weight"][places] = self.chunk.weigh(places, children)
+            self.numbers["true_log_weight"][places] = self.chunk.weigh_trees(places, children)
 
     def _true_tree(self, row: int) -> Tree | None:
         assert self.chunk.trees is not None
@@ -301,7 +301,7 @@ class Answers:
         m, schema = len(self.chunk), self.wanted.schema()
         errors = [self.errors.get(row) for row in range(m)] if self.errors else pa.nulls(m)
         columns = {
-            "n": self.chunk.sizes,
+            "n_leaves": self.chunk.sizes,
             "map_tree": self._trees_in_order(),
             "n_trees": pa.array(self.n_trees, schema.field("n_trees").type, mask=self.unsolved),
             "repaired": self.chunk.repaired,
@@ -314,9 +314,9 @@ class Answers:
 
 def solve_chunk(chunk: Chunk, wanted: Wanted) -> Any:
     """Solve all data sets of a chunk; returns an Arrow table with a row for each."""
-    answers = Answers(chunk, wanted)
+    answers = AnswerColumns(chunk, wanted)
     for rows in answers.groups():
         answers.solve(rows)
         if wanted.truth:
-            answers.weigh(rows)
+            answers.weigh_true_trees(rows)
     return answers.table()

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 Solve: TypeAlias = "Callable[[Chunk], Any]"
 Numbered: TypeAlias = "Iterator[tuple[int, Chunk]]"
-Answers: TypeAlias = Generator[tuple[int, Any], None, None]
-Engine: TypeAlias = Callable[[Solve, Numbered], Answers]
+Solved: TypeAlias = Generator[tuple[int, Any], None, None]
+Engine: TypeAlias = Callable[[Solve, Numbered], Solved]
 
 SCHEDULERS = ("serial", "threads", "processes", "joblib")
 AHEAD = 6  # chunks per worker that are handed out
@@ -76,13 +76,13 @@ def _local(name: str, workers: int | None) -> Engine:
     )
 
 
-def serial(solve: Solve, chunks: Numbered) -> Answers:
+def serial(solve: Solve, chunks: Numbered) -> Solved:
     """One chunk after the other."""
     for i, chunk in chunks:
         yield i, solve(chunk)
 
 
-def threads(solve: Solve, chunks: Numbered, workers: int) -> Answers:
+def threads(solve: Solve, chunks: Numbered, workers: int) -> Solved:
     """Threads of this process."""
     waiting: dict[Future[Any], int] = {}
     pool, enough = ThreadPoolExecutor(workers), Event()
@@ -103,7 +103,7 @@ def threads(solve: Solve, chunks: Numbered, workers: int) -> Answers:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _completed(waiting: dict[Future[Any], int]) -> Answers:
+def _completed(waiting: dict[Future[Any], int]) -> Solved:
     """Wait until something is ready."""
     done, _ = wait(waiting, return_when=FIRST_COMPLETED)
     for future in done:
@@ -113,7 +113,7 @@ def _completed(waiting: dict[Future[Any], int]) -> Answers:
 # ---- joblib -----------------------------------------------------------------------------------
 
 
-def joblib(solve: Solve, chunks: Numbered, workers: int | None, backend: str | None) -> Answers:
+def joblib(solve: Solve, chunks: Numbered, workers: int | None, backend: str | None) -> Solved:
     """The workers of a joblib backend: the one given, or that of ``joblib.parallel_config``."""
     try:
         from joblib import Parallel, delayed, effective_n_jobs, parallel_config
@@ -165,7 +165,7 @@ def _joblib_is_set_up() -> bool:
 # ---- Dask -------------------------------------------------------------------------------------
 
 
-def dask(solve: Solve, chunks: Numbered, client: Any) -> Answers:
+def dask(solve: Solve, chunks: Numbered, client: Any) -> Solved:
     """The workers of a Dask cluster; one that dies leaves its chunks to the others."""
     try:
         distributed: Any = import_module("distributed")
@@ -191,7 +191,7 @@ def dask(solve: Solve, chunks: Numbered, client: Any) -> Answers:
             connected.close()
 
 
-def _gather(client: Any, waiting: dict[Any, int]) -> Answers:
+def _gather(client: Any, waiting: dict[Any, int]) -> Solved:
     """Wait until something is ready, and a little for more: each time takes some milliseconds."""
     enough = time.monotonic() + GATHER_SECONDS
     while True:

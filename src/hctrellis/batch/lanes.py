@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
 COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
 
-Model: TypeAlias = type[Ginkgo] | type[JetMass]
+JetModel: TypeAlias = type[Ginkgo] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
 
 
@@ -101,7 +101,7 @@ def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Colum
 
 
 def solve_jets(
-    model: Model, momenta: FloatArray, parameters: Mapping[str, Any], entropy: bool = False
+    model: JetModel, momenta: FloatArray, parameters: Mapping[str, Any], entropy: bool = False
 ) -> Columns:
     """Exact inference on jets of equal numbers of particles.
 
@@ -136,7 +136,7 @@ def solve_jets(
 
 
 @lru_cache(maxsize=16)
-def with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
+def with_parameters(model: JetModel, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
     """A model of one particle at rest: it knows its parameters, and costs more than many a jet."""
     return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
 
@@ -144,11 +144,11 @@ def with_parameters(model: Model, parameters: tuple[tuple[str, Any], ...]) -> Gi
 def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArray:
     """The log weights of one tree for each potential, given by its `Tree.children`."""
     pairs = zip(potentials, children, strict=True)
-    return np.array([model.log_weight(Tree(rows, model.labels)) for model, rows in pairs])
+    return np.array([model.log_weight(Tree(rows, labels=model.labels)) for model, rows in pairs])
 
 
 def weigh_jets(
-    model: Model, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
+    model: JetModel, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
 ) -> FloatArray:
     """The log weights of one tree for each jet, given by its `Tree.children`."""
     return weigh_group([model(jet, **parameters) for jet in momenta], children)
@@ -179,7 +179,7 @@ def _solve_apart(
 
 def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None:
     trellis = FullTrellis(potential.n_leaves)
-    post = Posterior(potential, trellis, trellis.solve(potential, threads=1), 1)
+    post = Posterior(trellis.solve(potential, threads=1), trellis, threads=1)
     log_partition, n_trees = post.log_partition, post.n_trees
     possible = log_partition > -math.inf
     if possible:

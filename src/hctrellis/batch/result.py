@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ class BatchResult:
 
     The columns are
 
-    - ``n``: number of leaves;
+    - ``n_leaves``: number of leaves;
     - ``log_partition``, ``map_log_weight``: log Z and the log weight of the MAP tree; -inf if every
       tree is forbidden;
     - ``map_tree``: the MAP tree in Newick format; null if every tree is forbidden;
@@ -74,6 +74,8 @@ class BatchResult:
         The errors of the first rows that have one.
     folder : Path or None
         Where the table is, if it is not in memory.
+    parts : tuple
+        Arrow tables, or the paths of the Parquet files in that folder, in order.
     """
 
     n_rows: int
@@ -82,15 +84,14 @@ class BatchResult:
     n_repaired: int
     reasons: dict[int, str]
     folder: Path | None
-    _parts: Sequence[Any]
-    """Arrow tables, or the paths of Parquet files, in order."""
+    parts: tuple[Any, ...]
 
     @classmethod
     def from_parts(
         cls, summary: Summary, parts: Iterable[Any], folder: Path | None = None
     ) -> BatchResult:
         """A result of tables or files in order."""
-        return cls(**vars(summary), folder=folder, _parts=tuple(parts))
+        return cls(**vars(summary), folder=folder, parts=tuple(parts))
 
     def __len__(self) -> int:
         return self.n_rows
@@ -98,8 +99,8 @@ class BatchResult:
     def to_arrow(self) -> Any:
         """The table as a pyarrow Table."""
         if self.folder is None:
-            return arrow().concat_tables(self._parts)
-        return arrow().concat_tables(parquet().read_table(path) for path in self._parts)
+            return arrow().concat_tables(self.parts)
+        return arrow().concat_tables(parquet().read_table(path) for path in self.parts)
 
     def to_awkward(self) -> Any:
         """The table as an Awkward array of records.

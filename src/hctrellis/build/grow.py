@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,8 +18,10 @@ import numpy as np
 
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count, as_positive
+from hctrellis.support.keywords import renamed
 from hctrellis.support.logs import FORBIDDEN
 from hctrellis.support.memory import TooLargeError, check_fits
+from hctrellis.support.progress import Progress, followed
 from hctrellis.trellis.sparse import SparseSolution, SparseTrellis
 from hctrellis.trellis.vertices import complete
 
@@ -56,7 +57,7 @@ class Growth:
     ----------
     trellis : SparseTrellis
     trace : tuple of Step
-        After each round.
+        At the start, and after each round.
     converged : bool
         Whether it stopped because another round would have added next to nothing, and not for
         lack of time or of room for more clusters.
@@ -70,20 +71,21 @@ class Growth:
         last = self.trace[-1]
         end = "converged" if self.converged else "not converged"
         return (
-            f"Growth({len(self.trace)} rounds, {last.seconds:.1f} s, {last.n_clusters} clusters, "
-            f"log Z >= {last.log_partition:.6g}, {end})"
+            f"Growth({len(self.trace) - 1} rounds, {last.seconds:.1f} s, "
+            f"{last.n_clusters} clusters, log Z >= {last.log_partition:.6g}, {end})"
         )
 
 
+@renamed(restarts="n_restarts")
 def grow(
     potential: Potential,
     max_clusters: int = MAX_CLUSTERS,
     time_limit: float | None = TIME_LIMIT,
     rng: int | np.random.Generator | None = None,
-    restarts: int | None = None,
+    n_restarts: int | None = None,
     max_rounds: int | None = None,
     threads: int | None = None,
-    progress: Callable[[Step], None] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Growth:
     """Grow a sparse trellis that holds as much of the posterior of a potential as it can.
 
@@ -96,14 +98,15 @@ def grow(
         Seconds, roughly: a round that has begun is finished, and compiling is not counted. None
         is no limit: then a seed gives the same trellis on any machine.
     rng : None, int or numpy Generator
-    restarts : int, optional
+    n_restarts : int, optional
         Of local search before the first round, at most; 100 times the number of leaves by default.
     max_rounds : int, optional
         As many as there is time for by default.
     threads : int, optional
         For local search.
-    progress : callable, optional
-        Called with the `Step` after each round.
+    progress : bool or callable, optional
+        True shows a progress bar; a callable is called as progress(seconds passed, seconds at
+        most), or as progress(rounds done, rounds at most) if there is no time limit.
 
     Examples
     --------
@@ -115,18 +118,44 @@ def grow(
     most = max(as_count(max_clusters, "max_clusters"), 2 * potential.n_leaves - 1)
     seconds = None if time_limit is None else as_positive(time_limit, "time_limit")
     rounds = math.inf if max_rounds is None else as_count(max_rounds, "max_rounds")
-    if restarts is None:
-        restarts = RESTARTS_PER_LEAF * potential.n_leaves
-    growing = _Growing(potential, most, seconds, restarts, np.random.default_rng(rng), threads)
+    if n_restarts is None:
+        n_restarts = RESTARTS_PER_LEAF * potential.n_leaves
+    generator = np.random.default_rng(rng)
     trace: list[Step] = []
-    while True:
-        trace.append(growing.step())
-        if progress is not None:
-            progress(trace[-1])
-        late = seconds is not None and trace[-1].seconds > seconds
-        if growing.settled or late or len(trace) > rounds:
-            return Growth(growing.solution.trellis, tuple(trace), growing.converged)
-        growing.advance()
+    with followed(progress, "rounds" if seconds is None else "seconds") as report:
+        pace = _Pace(report, seconds, max_rounds)
+        growing = _Growing(potential, most, seconds, n_restarts, generator, threads, pace)
+        while True:
+            trace.append(growing.step())
+            pace.tell(trace[-1].seconds, len(trace) - 1)
+            late = seconds is not None and trace[-1].seconds > seconds
+            if growing.settled or late or len(trace) > rounds:
+                break
+            growing.advance()
+        pace.finish()
+    return Growth(growing.solution.trellis, tuple(trace), growing.converged)
+
+
+class _Pace:
+    """Tells how far a growth is: by its seconds if these are limited, else by its rounds."""
+
+    def __init__(self, report: Progress, seconds: float | None, max_rounds: int | None) -> None:
+        self._report = report
+        self._by_time = seconds is not None
+        self._total = max_rounds if seconds is None else math.ceil(seconds)
+        self._done = 0
+
+    def tell(self, seconds: float, n_rounds: int) -> None:
+        """Tell where it is."""
+        self._done = int(seconds) if self._by_time else n_rounds
+        if self._total is not None:
+            self._done = min(self._done, self._total)
+        self._report(self._done, self._total)
+
+    def finish(self) -> None:
+        """Tell that it is over, often before its time."""
+        total = self._done if self._total is None else self._total
+        self._report(total, total)
 
 
 class _Growing:
@@ -137,21 +166,23 @@ class _Growing:
         potential: Potential,
         most: int,
         seconds: float | None,
-        restarts: int,
+        n_restarts: int,
         rng: np.random.Generator,
         threads: int | None,
+        pace: _Pace,
     ) -> None:
         self.potential = potential
         self.most = most
         self.rng = rng
         self.threads = threads
+        self.pace = pace
         self.settled = self.converged = potential.n_leaves < 3  # nothing to interchange
         self.least = 1e-3  # probability of the trees whose interchanges are tried
         self.crowded = False  # whether clusters were left out for lack of room
         children = self._first_trees()
         self.start = time.monotonic()
         limit = None if seconds is None else seconds * SEARCH_SHARE
-        children = np.concatenate([children, self._search(restarts, limit)])
+        children = np.concatenate([children, self._search(n_restarts, limit)])
         self.solution = self._narrow(SparseTrellis.from_children(children).solve(potential))
 
     def step(self) -> Step:
@@ -185,16 +216,17 @@ class _Growing:
         climbed = local_search(self.potential, trees[0], 0, rng=self.rng, threads=self.threads)
         return np.array([tree.children for tree in [*trees, climbed.tree]])
 
-    def _search(self, restarts: int, seconds: float | None) -> IntArray:
+    def _search(self, n_restarts: int, seconds: float | None) -> IntArray:
         """The trees that local search finds."""
         from hctrellis.search import local_search
 
         return local_search(
             self.potential,
-            restarts=restarts,
+            n_restarts=n_restarts,
             time_limit=seconds,
             rng=self.rng,
             threads=self.threads,
+            progress=lambda *_: self.pace.tell(time.monotonic() - self.start, 0),
         ).children
 
     def _widen(self, solution: SparseSolution) -> SparseSolution:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count, as_finite
 from hctrellis.support.imports import ONE_AT_A_TIME
+from hctrellis.support.keywords import renamed
 from hctrellis.tree import Tree
 from hctrellis.trellis.orders import Order, order_leaves, place
 from hctrellis.trellis.sparse import Keep, SparseTrellis
@@ -97,19 +98,20 @@ def from_linkages(
     return SparseTrellis.from_trees(_linkages(as_finite(table, "table"), methods, metric), splits)
 
 
+@renamed(size="n_resamples")
 def from_bootstrap(
     table: npt.ArrayLike,
-    size: int = 100,
+    n_resamples: int = 100,
     methods: Sequence[str] = METHODS,
     metric: str = "euclidean",
     splits: Keep = "all",
     rng: Seed = None,
 ) -> SparseTrellis:
-    """The same of `size` resamplings of the columns of a table, and of the table itself."""
+    """The same of a table and of tables with as many columns drawn from it, with replacement."""
     rows = as_finite(table, "table")
     generator = np.random.default_rng(rng)
     trees = _linkages(rows, methods, metric)
-    for _ in range(as_count(size, "size")):
+    for _ in range(as_count(n_resamples, "n_resamples")):
         columns = generator.integers(0, rows.shape[1], rows.shape[1])
         trees += _linkages(rows[:, columns], methods, metric)
     return SparseTrellis.from_trees(trees, splits)

@@ -166,7 +166,7 @@ class CladeDistribution(Potential):
         keys, values = np.array(rows).T
         return keys, values
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", {self.n_observed} trees"
 
 

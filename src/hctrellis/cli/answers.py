@@ -22,7 +22,6 @@ from hctrellis.report.words import too_few
 from hctrellis.support.progress import Progress, bar
 
 if TYPE_CHECKING:
-    from hctrellis.build.grow import Step
     from hctrellis.potentials.linkage import Method
     from hctrellis.support.types import FloatArray
     from hctrellis.treefiles.weighted import WeightedTrees
@@ -134,10 +133,10 @@ def _from_items(request: Request, items: Items, console: Console) -> Answers:
     make = _maker(name, items, request.metric)
     table = items.used if items.kind == "features" else None
     choice, beta = None, request.beta
-    with _said(request, console, "Choosing beta ..."):
-        make(table, 1.0)  # so that errors of the data come first
-        if beta is None:
-            choice = _choose(make, table, request.seed)
+    make(table, 1.0)  # so that errors of the data come first
+    if beta is None:
+        with bar("steps to choose beta", hidden=_hidden(request, console)) as progress:
+            choice = _choose(make, table, request.seed, progress)
             beta = choice.beta
     post = _infer(make(table, beta), request, console)
     answers = Answers(
@@ -178,7 +177,7 @@ def _maker(name: str, items: Items, metric: str) -> Make:
         with warnings.catch_warnings():  # it was asked whether these are distances
             warnings.filterwarnings("ignore", message=".*looks like a matrix of distances")
             return hct.Linkage(
-                table, method, beta, metric, labels if len(table) == len(labels) else None
+                table, method, beta, metric, labels=labels if len(table) == len(labels) else None
             )
 
     def of_matrix(table: FloatArray | None, beta: float) -> hct.Potential:
@@ -186,15 +185,15 @@ def _maker(name: str, items: Items, metric: str) -> Make:
             return hct.Dasgupta(items.used, beta, labels=labels)
         if name == "correlation":
             return hct.CorrelationClustering(items.used, beta, labels=labels)
-        return hct.Linkage(items.used, method, beta, "precomputed", labels)
+        return hct.Linkage(items.used, method, beta, "precomputed", labels=labels)
 
     return of_features if items.kind == "features" else of_matrix
 
 
-def _choose(make: Make, table: FloatArray | None, seed: int) -> BetaChoice:
+def _choose(make: Make, table: FloatArray | None, seed: int, progress: Progress) -> BetaChoice:
     from hctrellis.trust.beta import choose_beta
 
-    return choose_beta(make, table, rng=seed)
+    return choose_beta(make, table, rng=seed, progress=progress)
 
 
 def _infer(potential: hct.Potential, request: Request, console: Console) -> hct.Posterior:
@@ -208,15 +207,8 @@ def _infer(potential: hct.Potential, request: Request, console: Console) -> hct.
         return post
     from hctrellis.build.grow import grow
 
-    with _said(request, console, "Looking for promising trees ...") as status:
-
-        def tell(step: Step) -> None:
-            status.update(
-                f"{step.seconds:.0f} s: {step.n_clusters:,} clusters, log Z at least "
-                f"{step.log_partition:.2f}"
-            )
-
-        growth = grow(potential, time_limit=request.time_limit, rng=request.seed, progress=tell)
+    with bar("seconds to find promising trees", hidden=_hidden(request, console)) as progress:
+        growth = grow(potential, time_limit=request.time_limit, rng=request.seed, progress=progress)
     return hct.infer(potential, growth)
 
 

@@ -95,7 +95,7 @@ class OnShell(StrEnum):
     never = "never"
 
 
-class Model(StrEnum):
+class TableModel(StrEnum):
     """The models of tables and matrices."""
 
     average = "average"
@@ -242,7 +242,7 @@ MOST_WORKERS = 1024
 def infer(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file.", show_default=False)],
     potential: Annotated[
-        Model | None,
+        TableModel | None,
         typer.Option(
             "--potential",
             "-p",
@@ -541,7 +541,7 @@ def jets(
         number,
         output,
         quiet,
-        leaves=leaves,
+        n_leaves=leaves,
         rng=seed,
         preset=preset.value,
         lam=lam,

@@ -47,7 +47,7 @@ SOURCE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class DemoAnswers:
     """What the demo found.
 
     Attributes
@@ -90,7 +90,7 @@ def run_demo(output: Path, beta: float) -> None:
 # ---- finding ----------------------------------------------------------------------------------
 
 
-def find(beta: float) -> Findings:
+def find(beta: float) -> DemoAnswers:
     """Exact inference at beta, beta / 2 and 2 beta."""
     from hctrellis.trust.beta import sensitivity
 
@@ -109,7 +109,7 @@ def find(beta: float) -> Findings:
         seconds.append(time.perf_counter() - start)
     clusters = dict.fromkeys((WITH_NEWCOMER, WITH_OUTSIDER, *best))
     moves = sensitivity(make, table, beta, clusters, post.trellis)
-    return Findings(data, post, moves, *seconds)
+    return DemoAnswers(data, post, moves, *seconds)
 
 
 def dilution_step(data: Burtin) -> float:
@@ -141,7 +141,7 @@ def _sureness(new: float, old: float, beta: float) -> str:
     return f"Undecided at beta = {beta:g}{lean}"
 
 
-def page_options(findings: Findings) -> dict[str, Any]:
+def page_options(findings: DemoAnswers) -> dict[str, Any]:
     """What the report shows besides the posterior."""
     data, beta = findings.data, findings.beta
     scale = (
@@ -170,7 +170,7 @@ def page_options(findings: Findings) -> dict[str, Any]:
 # ---- printing ---------------------------------------------------------------------------------
 
 
-def show(findings: Findings, console: Console) -> None:
+def show(findings: DemoAnswers, console: Console) -> None:
     """Print what was found."""
     post = findings.post
     console.print(Panel(Text(QUESTION, style="bold"), title="Burtin's bacteria, 1951"))
@@ -195,7 +195,7 @@ def _moves(rows: Sequence[SensitivityRow]) -> Table:
     return table
 
 
-def _facts(findings: Findings) -> list[str]:
+def _facts(findings: DemoAnswers) -> list[str]:
     post = findings.post
     return [
         f"\nTrees weighed: {post.n_trees:,} (all there are)",

@@ -60,7 +60,7 @@ def _newick(post: hct.Posterior, tree: hct.Tree) -> str:
     """Newick text; with branch lengths if there are heights, raised where a child is higher."""
     if tree.heights is None:
         return tree.to_newick(support=post.support(tree))
-    raised = hct.Tree.from_linkage(tree.to_linkage(), tree.labels)
+    raised = hct.Tree.from_linkage(tree.to_linkage(), labels=tree.labels)
     return raised.to_newick(support=post.support(tree), lengths=True, length_format=".8g")
 
 

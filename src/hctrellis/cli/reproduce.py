@@ -27,7 +27,7 @@ def run_reproduce(
 ) -> int:
     """Run experiments, write the page, say where it is, and return the exit code."""
     from hctrellis.reproduce.expression import read_expression
-    from hctrellis.reproduce.page import Page, write
+    from hctrellis.reproduce.page import ReproductionPage, write
 
     require_matplotlib()
     size: Size = "small" if small else "full"
@@ -44,7 +44,7 @@ def run_reproduce(
     except KeyboardInterrupt:
         return complain("interrupted; no page was written", INTERRUPTED)
     command = _command(names, size, seed, data)
-    written = write(Page(experiments, seconds, size, command), output, html)
+    written = write(ReproductionPage(experiments, seconds, size, command), output, html)
     if not quiet:
         print("\n".join(map(str, written)))
     return _complain(experiments)

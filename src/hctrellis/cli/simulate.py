@@ -14,7 +14,7 @@ def run_simulate_jets(number: int, output: Path, quiet: bool, **options: Any) ->
         raise FileNotFoundError(f"there is no folder {output.parent} to write {output.name} into")
     if output.is_dir():
         raise IsADirectoryError(f"{output} is a folder; give the name of a file, such as a.parquet")
-    jets = ginkgo(number, **options)
+    jets = ginkgo(number, progress=not quiet, **options)
     jets.to_parquet(output)
     if not quiet:
         print(f"{_counted(jets)} written to {output}")

@@ -43,7 +43,13 @@ from hctrellis.kernels.common import room
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, gather, lane, load, maximum, splat, store
 from hctrellis.kernels.tiles import make_work, sum_tiles
-from hctrellis.kernels.weights import absorb, cross_distance, cross_lanes, log2_weight, split_terms
+from hctrellis.kernels.weights import (
+    add_entries,
+    cross_distance,
+    cross_lanes,
+    log2_weight,
+    split_terms,
+)
 from hctrellis.support.logs import FORBIDDEN, NEVER
 
 
@@ -72,11 +78,11 @@ def solve_cluster(parent, tables, params, distances):
         e = exp2(w - reference) * factor
         top = max(top, e)
         acc += e * rest[left] * rest[right]
-    settle(parent, reference, top, acc, best, rest, node)
+    write_cluster(parent, reference, top, acc, best, rest, node)
 
 
 @inner
-def settle(parent, reference, top, acc, best, rest, node):
+def write_cluster(parent, reference, top, acc, best, rest, node):
     """Write the two numbers of a cluster."""
     own = node[parent] if node.size > 0 else 0.0
     if not acc < np.inf:
@@ -177,7 +183,7 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
                 if low == 0 and others[0] & (others[0] - 1) == 0:
                     break  # two leaves: one split
         shrink = exp2(before - peak)
-        top, acc = absorb(
+        top, acc = add_entries(
             entries,
             peak,
             log_weights,
@@ -188,7 +194,9 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
         )
         for block in range(LANES):
             mask = index[block] | low
-            settle(mask, lane(peak, block), lane(top, block), lane(acc, block), best, rest, node)
+            write_cluster(
+                mask, lane(peak, block), lane(top, block), lane(acc, block), best, rest, node
+            )
             if bad == 0 and not rest[mask] < np.inf:
                 bad = mask
         store(block_best, at, gather(best, index, low))

@@ -33,16 +33,16 @@ def weigh_listed(parents, offsets, lefts, rights, n_leaves, features, own, param
                 put(leaves, n_leaf_splits, k, left, right, parent, features, own, cross)
                 n_leaf_splits += 1
                 if n_leaf_splits == BLOCK:
-                    weigh_block(leaves, n_leaf_splits, True, params, out)
+                    weigh_gathered(leaves, n_leaf_splits, True, params, out)
                     n_leaf_splits = 0
             else:
                 put(pairs, n_pairs, k, left, right, parent, features, own, cross)
                 n_pairs += 1
                 if n_pairs == BLOCK:
-                    weigh_block(pairs, n_pairs, False, params, out)
+                    weigh_gathered(pairs, n_pairs, False, params, out)
                     n_pairs = 0
-    weigh_block(pairs, n_pairs, False, params, out)
-    weigh_block(leaves, n_leaf_splits, True, params, out)
+    weigh_gathered(pairs, n_pairs, False, params, out)
+    weigh_gathered(leaves, n_leaf_splits, True, params, out)
 
 
 @inner
@@ -67,7 +67,7 @@ def put(block, i, k, left, right, parent, features, own, cross):
 
 
 @inner
-def weigh_block(block, count, apart, params, out):
+def weigh_gathered(block, count, apart, params, out):
     """Log psi of the splits of a block; apart: their left children are single leaves."""
     rows, values, numbers = block
     for i in range(0, count, LANES):

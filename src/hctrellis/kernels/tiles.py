@@ -28,7 +28,7 @@ from hctrellis.kernels.common import (
 )
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, highest, load, maximum, splat, store, total
-from hctrellis.kernels.weights import absorb, log2_weight
+from hctrellis.kernels.weights import add_entries, log2_weight
 from hctrellis.support.logs import FORBIDDEN, NEVER
 
 TILE = 16  # splits side by side
@@ -148,7 +148,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                 acc = acc * shrink
                 reference = new
                 references[k + at] = new
-            top, acc = absorb(entries, reference, log_weights, factors, rests, top, acc)
+            top, acc = add_entries(entries, reference, log_weights, factors, rests, top, acc)
             store(top_v, k, top)
             store(sum_v, k, acc)
     for low in range(n_low):

@@ -135,7 +135,7 @@ def first_split(parent, top, tables, params, low_bits, cross_tables):
 
 
 @inner
-def absorb(count, reference, log_weights, factors, rests, top, acc):
+def add_entries(count, reference, log_weights, factors, rests, top, acc):
     """Add `count` entries to a running maximum and sum (vectors), relative to a reference."""
     for i in range(0, count, LANES):
         e = exp2(load(log_weights, i) - reference)

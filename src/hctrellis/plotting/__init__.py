@@ -25,7 +25,6 @@ from hctrellis.plotting.overlay import plot_samples
 from hctrellis.plotting.style import require_matplotlib
 from hctrellis.plotting.toptrees import plot_top_trees
 from hctrellis.plotting.trellis import plot_trellis
-from hctrellis.support.printable import show_probability
 
 __all__ = [
     "figure_size",
@@ -37,5 +36,4 @@ __all__ = [
     "plot_top_trees",
     "plot_trellis",
     "require_matplotlib",
-    "show_probability",
 ]

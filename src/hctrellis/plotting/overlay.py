@@ -18,6 +18,7 @@ from hctrellis.plotting.style import INK, require_matplotlib
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.posterior.sample import TreeSample
 from hctrellis.support.colors import BLUE
+from hctrellis.support.keywords import renamed
 from hctrellis.tree import Tree
 from hctrellis.trees.heights import raised
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 FAINTEST_LINE = 0.015  # opacity: less is not seen
 
 
+@renamed(n="size")
 def plot_samples(
     trees: Posterior | TreeSample,
-    n: int = 1000,
+    size: int = 1000,
     ax: Axes | None = None,
     *,
     tree: Tree | None = None,
@@ -48,7 +50,7 @@ def plot_samples(
     Parameters
     ----------
     trees : Posterior or TreeSample
-    n : int
+    size : int
         Number of trees to sample from a posterior; of a sample, all are drawn.
     ax : matplotlib Axes, optional
         Where to draw: by default in a new figure.
@@ -69,12 +71,12 @@ def plot_samples(
     >>> matplotlib.use("Agg")
     >>> import hctrellis as hct
     >>> post = hct.infer(hct.Linkage([[0.0], [1.0], [3.0], [7.0]], labels="abcd"))
-    >>> ax = plot_samples(post, n=100, rng=1)
+    >>> ax = plot_samples(post, size=100, rng=1)
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['a', 'b', 'c', 'd']
     """
     require_matplotlib()
-    sample = _as_sample(trees, n, rng)
+    sample = _as_sample(trees, size, rng)
     potential = sample.potential
     guide, name = _guide(trees, sample) if tree is None else (tree, "the given tree")
     ax = new_axes(*figure_size(guide)) if ax is None else ax
@@ -92,8 +94,8 @@ def plot_samples(
     return ax
 
 
-def _as_sample(trees: object, n: int, rng: Seed) -> TreeSample:
-    sample = trees.sample(n, rng) if isinstance(trees, Posterior) else trees
+def _as_sample(trees: object, size: int, rng: Seed) -> TreeSample:
+    sample = trees.sample(size, rng) if isinstance(trees, Posterior) else trees
     if not isinstance(sample, TreeSample):
         raise TypeError(f"expected a Posterior or a TreeSample, got {type(trees).__name__}")
     if len(sample) == 0:

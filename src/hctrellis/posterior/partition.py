@@ -21,6 +21,8 @@ from hctrellis.tree import Tree
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
+__all__ = ["Partition", "best_partition", "cut_tree", "probable_partition"]
+
 EXACT_LEAVES = 18  # for the dynamic program over all sets of leaves
 FLOOR = 1e-3  # probability of a cluster that it considers
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from hctrellis.posterior.table import ClusterTable
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.constraint import Constraint, Rewards
 from hctrellis.support.checks import as_count
+from hctrellis.support.keywords import renamed
 from hctrellis.support.logs import LARGEST_LOG_WEIGHT
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
@@ -54,29 +54,34 @@ class Coclustering(NamedTuple):
     expected_size: FloatArray
 
 
-@dataclass(frozen=True, repr=False)
 class Posterior:
     """The probability distribution over trees: P(tree) = weight(tree) / Z.
 
     Made by `infer`. Clusters are given as iterables of labels or leaf indices, or as masks (leaf i
     is bit i). What needs a pass over the trellis is computed when first asked for, and kept.
 
-    Attributes
+    Parameters
     ----------
-    potential : Potential
+    solution : Solution
+        The upward pass of a potential over the trellis.
     trellis : FullTrellis or SparseTrellis
-        The trees that are considered.
-    growth : Growth or None
-        How the trellis was grown, if it was.
+    threads : int, optional
+        For passes to come.
+    growth : Growth, optional
     """
 
-    potential: Potential
-    trellis: FullTrellis | SparseTrellis
-    _solution: Solution
-    _threads: int | None = None
-    growth: Growth | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        solution: Solution,
+        trellis: FullTrellis | SparseTrellis,
+        *,
+        threads: int | None = None,
+        growth: Growth | None = None,
+    ) -> None:
+        self._solution = solution
+        self._trellis = trellis
+        self._threads = threads
+        self._growth = growth
         self._check_range()
 
     def _check_range(self) -> None:
@@ -90,6 +95,21 @@ class Posterior:
             )
 
     # ---- the distribution ---------------------------------------------------------------------
+
+    @property
+    def potential(self) -> Potential:
+        """The model that weighs the trees."""
+        return self._solution.potential
+
+    @property
+    def trellis(self) -> FullTrellis | SparseTrellis:
+        """The trees that are considered."""
+        return self._trellis
+
+    @property
+    def growth(self) -> Growth | None:
+        """How the trellis was grown, if it was."""
+        return self._growth
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -288,28 +308,23 @@ class Posterior:
         self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
     ) -> float:
         """The probability that a tree contains all these clusters or sub-trees, and lacks those."""
-        constraint = Constraint(self.labels, self._required(contains), map(self._mask, lacks))
-        return math.exp(self._given(constraint).log_partition - self.log_partition)
+        return math.exp(self.given(contains, lacks).log_partition - self.log_partition)
 
+    @renamed(clusters="contains", forbidden="lacks")
     def given(
-        self, clusters: Iterable[Cluster | Tree] = (), forbidden: Iterable[Cluster] = ()
+        self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
     ) -> Posterior:
-        """The posterior over the trees that contain the clusters and none of the forbidden ones.
+        """The posterior over the trees that contain some clusters or sub-trees, and lack others.
 
-        A `Tree` among the clusters requires all its clusters. Its weights are those of this
+        A `Tree` that is contained stands for all its clusters. Weights are those of this
         posterior, so exp(log Z - log Z here) is the probability of the condition.
         """
-        return self._given(
-            Constraint(self.labels, self._required(clusters), map(self._mask, forbidden))
-        )
-
-    def _given(self, constraint: Constraint) -> Posterior:
         self._check_possible()
-        potential = self.potential + constraint
-        solution = self.trellis.solve(potential, self._threads)
-        return Posterior(potential, self.trellis, solution, self._threads)
+        condition = Constraint(self.labels, self._contained(contains), map(self._mask, lacks))
+        solution = self.trellis.solve(self.potential + condition, self._threads)
+        return Posterior(solution, self.trellis, threads=self._threads)
 
-    def _required(self, items: Iterable[Cluster | Tree]) -> list[int]:
+    def _contained(self, items: Iterable[Cluster | Tree]) -> list[int]:
         masks = []
         for item in items:
             if isinstance(item, Tree):

@@ -51,7 +51,7 @@ class RankedTrees(TreeList):
         return f"RankedTrees({len(self)} trees, {mass:.4g} of the probability{cut})"
 
 
-_Splits = list[tuple[int, int]]
+_TreeSplits = list[tuple[int, int]]
 """A tree: its clusters with one child of each, from the root down, this child's subtree first."""
 
 
@@ -59,7 +59,7 @@ class _Ranked(NamedTuple):
     """A tree, and how far its log weight is below the best."""
 
     loss: float
-    splits: _Splits
+    splits: _TreeSplits
 
 
 def rank(
@@ -73,7 +73,7 @@ def rank(
     best is the log weight of the best tree.
     """
     n = solution.potential.n_leaves
-    rows: list[_Splits] = []
+    rows: list[_TreeSplits] = []
     losses: list[float] = []
     complete = enough is None
     if complete:
@@ -119,7 +119,7 @@ def best_first(solution: Solution, limit: int) -> Iterator[_Ranked]:
     """
     choices = _Choices(solution, limit)
     order = count()
-    queue: list[tuple[float, int, _Splits, int, int]] = []
+    queue: list[tuple[float, int, _TreeSplits, int, int]] = []
     loss, splits, last, taken = 0.0, choices.below(solution.root), 0, 0
     while True:
         yield _Ranked(loss, splits)
@@ -153,7 +153,7 @@ class _Choices:
         self._solution = solution
         self._limit = limit
         self._listed: dict[int, _Listed] = {}
-        self._below: dict[int, _Splits] = {k: [] for k in solution.vertices.leaves.tolist()}
+        self._below: dict[int, _TreeSplits] = {k: [] for k in solution.vertices.leaves.tolist()}
 
     def _list(self, parent: int) -> _Listed:
         if parent not in self._listed:
@@ -178,10 +178,10 @@ class _Choices:
         """How far the log weight of each split is below that of the best."""
         return self._list(parent).losses
 
-    def below(self, cluster: int) -> _Splits:
+    def below(self, cluster: int) -> _TreeSplits:
         """The splits of the best tree over a cluster."""
         if cluster not in self._below:
-            splits: _Splits = []
+            splits: _TreeSplits = []
             open_clusters = [cluster]
             while open_clusters:
                 parent = open_clusters.pop()
@@ -195,7 +195,7 @@ class _Choices:
             self._below[cluster] = splits
         return self._below[cluster]
 
-    def change(self, splits: _Splits, k: int, taken: int) -> _Splits:
+    def change(self, splits: _TreeSplits, k: int, taken: int) -> _TreeSplits:
         """The splits of a tree with another choice at the k-th cluster, the best ones below it.
 
         The splits below a cluster follow its own, and all trees over it have as many.

@@ -305,9 +305,9 @@ class Potential(ABC):
         return NotImplemented
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.n_leaves} leaves{self._describe()})"
+        return f"{type(self).__name__}({self.n_leaves} leaves{self._details()})"
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", beta={self.beta:g}"
 
 

@@ -1,4 +1,4 @@
-"""Weights of whole clusters: constraints (required and forbidden ones), and rewards."""
+"""Weights of whole clusters: constraints (clusters that a tree contains or lacks), and rewards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _ClusterPotential(Potential):
 
 
 class Constraint(_ClusterPotential):
-    """Weight 1 for trees with all required and none of the forbidden clusters, 0 for others.
+    """Weight 1 for trees that contain some clusters and lack others, weight 0 for all others.
 
     A tree has the cluster C exactly if none of its clusters crosses C, that is, overlaps it with
     neither inside the other.
@@ -51,20 +51,20 @@ class Constraint(_ClusterPotential):
     Parameters
     ----------
     labels : iterable of str
-    required, forbidden : iterables of masks
+    contains, lacks : iterables of masks
         Leaf i is bit i.
     """
 
     has_energy = False
 
     def __init__(
-        self, labels: Iterable[object], required: Iterable[int] = (), forbidden: Iterable[int] = ()
+        self, labels: Iterable[object], contains: Iterable[int] = (), lacks: Iterable[int] = ()
     ) -> None:
         names = tuple(labels)
         self.labels = as_labels(names, len(names))
-        self.required = tuple(required)
-        self.forbidden = tuple(forbidden)
-        for mask in self.forbidden:
+        self.contains = tuple(contains)
+        self.lacks = tuple(lacks)
+        for mask in self.lacks:
             if mask.bit_count() in (1, self.n_leaves):
                 raise ValueError(
                     "single leaves and the set of all leaves are in every tree, so they cannot be "
@@ -74,17 +74,17 @@ class Constraint(_ClusterPotential):
     def weights(self, clusters: Clusters) -> FloatArray:
         result = np.zeros(len(clusters))
         sizes = clusters.sizes
-        for mask in self.required:
+        for mask in self.contains:
             shared = clusters.leaf_sums(_indicator(mask, self.n_leaves))
             crossing = (shared > 0) & (shared < sizes) & (shared < mask.bit_count())
             result[crossing] = -np.inf
-        for mask in self.forbidden:
+        for mask in self.lacks:
             shared = clusters.leaf_sums(_indicator(mask, self.n_leaves))
             result[(shared == sizes) & (shared == mask.bit_count())] = -np.inf
         return result
 
-    def _describe(self) -> str:
-        return f", {len(self.required)} required, {len(self.forbidden)} forbidden"
+    def _details(self) -> str:
+        return f", contains {len(self.contains)}, lacks {len(self.lacks)}"
 
 
 class Rewards(_ClusterPotential):

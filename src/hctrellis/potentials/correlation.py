@@ -55,6 +55,7 @@ class CorrelationClustering(Potential):
         affinity: npt.ArrayLike,
         beta: float = 1.0,
         ordered_pairs: bool = False,
+        *,
         labels: Iterable[object] | None = None,
     ) -> None:
         self.affinity = as_symmetric(affinity, "affinity").copy()

@@ -54,6 +54,7 @@ class Dasgupta(Potential):
         self,
         similarity: npt.ArrayLike,
         beta: float = 1.0,
+        *,
         labels: Iterable[object] | None = None,
     ) -> None:
         self.similarity = as_symmetric(similarity, "similarity").copy()

@@ -91,6 +91,7 @@ class FunctionPotential(Potential):
         function: Callable[..., Any],
         features: Callable[[Clusters], Any] | npt.ArrayLike,
         n_leaves: int | None = None,
+        *,
         labels: Iterable[object] | None = None,
     ) -> None:
         if not callable(function):
@@ -101,11 +102,11 @@ class FunctionPotential(Potential):
         names = None if labels is None else tuple(labels)
         n = _n_leaves(features, n_leaves, names)
         self.labels = as_labels(names, n, features)
-        self._compiled = hasattr(function, "py_func")
-        self._mark = _mark(function) if self._compiled else None
+        self._is_numba = hasattr(function, "py_func")
+        self._mark = _mark(function) if self._is_numba else None
         self._n_features = len(self._described(ClusterList(np.ones((1, n), bool))))
         self._told = self._try_out()
-        self.broadcasts = not self._compiled and self._is_elementwise()
+        self.broadcasts = not self._is_numba and self._is_elementwise()
         given = {"function": function, "features": features}
         self._watches = {what: Watch(value) for what, value in given.items() if callable(value)}
 
@@ -117,7 +118,7 @@ class FunctionPotential(Potential):
         return Described(self._described(clusters))
 
     def code(self) -> SplitCode | None:
-        if not self._compiled:
+        if not self._is_numba:
             return None
         from hctrellis.kernels.bind import SplitCode, same
 
@@ -155,7 +156,7 @@ class FunctionPotential(Potential):
     def _evaluated(
         self, left: Rows, right: Rows, parent: Rows, shape: tuple[int, ...]
     ) -> FloatArray:
-        if self._compiled:
+        if self._is_numba:
             from hctrellis.kernels.renewed import weigher
 
             sides = (np.array(list(rows)).reshape(-1, *shape) for rows in (left, right, parent))
@@ -217,7 +218,7 @@ class FunctionPotential(Potential):
         for what, watch in self._watches.items():
             changed = watch.changed()
             if changed or watch.unknown:
-                frozen = self._compiled and what == "function"
+                frozen = self._is_numba and what == "function"
                 seen = changed if frozen else watch.rebound() or self._seen(changed)
                 if seen:
                     raise ValueError(
@@ -230,7 +231,7 @@ class FunctionPotential(Potential):
         same = np.array_equal(self._try_out(), self._told, equal_nan=True)
         return [] if same else changed or ["something it refers to"]
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", {getattr(self.function, '__name__', 'function')}"
 
 

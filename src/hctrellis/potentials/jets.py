@@ -120,6 +120,7 @@ class Ginkgo(_Jet):
         lam: float,
         t_cut: float,
         lam_root: float | None = None,
+        *,
         labels: Iterable[object] | None = None,
         non_stop: bool = False,
         on_shell: OnShell = "auto",
@@ -139,7 +140,7 @@ class Ginkgo(_Jet):
         lam = self.lam_root if root else self.lam
         return (lam, self.t_cut, 2 * _log_norm(lam) - math.log(4 * math.pi))
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         root = "" if self.lam_root == self.lam else f", lam_root={self.lam_root:g}"
         later = ", non_stop" if self.non_stop else ""
         return f", lam={self.lam:g}, t_cut={self.t_cut:g}{root}{later}"
@@ -182,6 +183,7 @@ class JetMass(_Jet):
         self,
         momenta: npt.ArrayLike,
         lam: float,
+        *,
         labels: Iterable[object] | None = None,
         on_shell: OnShell = "auto",
     ) -> None:
@@ -196,7 +198,7 @@ class JetMass(_Jet):
     def params(self, root: bool = False) -> tuple[float, ...]:
         return (self.lam, 2 * _log_norm(self.lam))
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", lam={self.lam:g}"
 
 

@@ -72,6 +72,7 @@ class Linkage(Potential):
         method: Method = "average",
         beta: float = 1.0,
         metric: str = "euclidean",
+        *,
         labels: Iterable[object] | None = None,
     ) -> None:
         if method not in get_args(Method):
@@ -110,7 +111,7 @@ class Linkage(Potential):
         heights: FloatArray = np.abs(model._log_weights(*self._members(tree), root=False))
         return heights
 
-    def _describe(self) -> str:
+    def _details(self) -> str:
         return f", {self.method}, beta={self.beta:g}"
 
 

@@ -11,6 +11,7 @@ from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Potential, Separable, Sums
 from hctrellis.support.checks import as_count, as_labels
 from hctrellis.support.imports import ONE_AT_A_TIME
+from hctrellis.support.keywords import renamed
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -21,14 +22,15 @@ class BetaSplitting(Potential):
     """Aldous' beta-splitting model over labelled trees, a probability distribution (Z = 1).
 
     A cluster of m leaves is split into i and m - i leaves with probability proportional to
-    Gamma(beta + i + 1) Gamma(beta + m - i + 1) / (i! (m - i)!), and then into any such pair of
-    clusters alike. beta = 0 is the Yule model, beta = -1.5 makes all trees equally likely, small
-    beta prefers caterpillars and large beta balanced trees. Add it to a model to use it as a prior.
+    Gamma(shape + i + 1) Gamma(shape + m - i + 1) / (i! (m - i)!), and then into any such pair of
+    clusters alike. The shape, which Aldous calls beta, is 0 for the Yule model; -1.5 makes all
+    trees equally likely; small shapes prefer caterpillars and large ones balanced trees. Add it to
+    a model to use it as a prior.
 
     Parameters
     ----------
     n_leaves : int
-    beta : float
+    shape : float
         Greater than -2.
     labels : iterable of str, optional
 
@@ -45,22 +47,23 @@ class BetaSplitting(Potential):
     0.111111
     """
 
+    @renamed(beta="shape")
     def __init__(
-        self, n_leaves: int, beta: float = 0.0, labels: Iterable[object] | None = None
+        self, n_leaves: int, shape: float = 0.0, *, labels: Iterable[object] | None = None
     ) -> None:
         n = as_count(n_leaves, "n_leaves")
-        if not isinstance(beta, int | float | np.number):
-            raise TypeError(f"beta must be a number; got {beta!r:.80}")
-        if not -2 < beta < np.inf:
-            raise ValueError(f"beta must be a finite number greater than -2; got {beta}")
+        if not isinstance(shape, int | float | np.number):
+            raise TypeError(f"shape must be a number; got {shape!r:.80}")
+        if not -2 < shape < np.inf:
+            raise ValueError(f"shape must be a finite number greater than -2; got {shape}")
         self.labels = as_labels(labels, n)
-        self.shape = float(beta)
+        self.shape = float(shape)
         self._child, self._parent = self._tables(n)
 
     def _tables(self, n: int) -> tuple[FloatArray, FloatArray]:
         """The log weight of a child of each size, and of a parent of each size.
 
-        That of a child of i leaves is log Gamma(beta + i + 1) less a constant and a multiple of i,
+        That of a child of i leaves is log Gamma(shape + i + 1) less a constant and a multiple of i,
         which change nothing but the digits that would be lost.
         """
         with ONE_AT_A_TIME:
@@ -92,5 +95,5 @@ class BetaSplitting(Potential):
         leaves = n * self._child[1] if n > 1 else 0.0
         return Separable(own=own, constant=float(leaves + self._parent[n]))
 
-    def _describe(self) -> str:
-        return f", beta={self.shape:g}"
+    def _details(self) -> str:
+        return f", shape={self.shape:g}"

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from hctrellis.support.keywords import renamed
+
 if TYPE_CHECKING:
     from hctrellis.clusters import Cluster
     from hctrellis.posterior.posterior import Posterior
@@ -33,6 +35,7 @@ def write_report(post: Posterior, path: str | os.PathLike[str], **options: Any) 
     return write_text(target, report_html(post, **options))
 
 
+@renamed(n_trees="k", n_samples="size")
 def report_html(
     post: Posterior,
     *,
@@ -48,8 +51,8 @@ def report_html(
     bootstrap: BootstrapSupport | None = None,
     settings: Sequence[tuple[str, str]] = (),
     sources: Sequence[str] = (),
-    n_trees: int = 10,
-    n_samples: int = 100,
+    k: int = 10,
+    size: int = 100,
     rng: int | None = 0,
 ) -> str:
     """The report of a posterior: one HTML page that loads nothing from the network.
@@ -83,8 +86,10 @@ def report_html(
         Names and values to list, before those that the posterior itself gives.
     sources : sequence of str
         To be cited, besides the method.
-    n_trees, n_samples : int
-        How many of the best trees are listed, and how many sampled trees can be laid over.
+    k : int
+        How many of the best trees are listed.
+    size : int
+        How many sampled trees can be laid over the best one.
     rng : int or None
         Seed of the samples.
 
@@ -99,7 +104,7 @@ def report_html(
     from hctrellis.report.findings import collect
     from hctrellis.report.page import Page, render
 
-    findings = collect(post, watch, n_trees, n_samples, rng)
+    findings = collect(post, watch, k, size, rng)
     means = [notes.meaning(post)]
     if beta is not None:
         means += notes.chosen(beta)

@@ -83,14 +83,14 @@ class Findings:
 def collect(
     post: Posterior,
     watch: Iterable[Cluster] = (),
-    n_trees: int = 10,
-    n_samples: int = 100,
+    k: int = 10,
+    size: int = 100,
     rng: Seed = 0,
 ) -> Findings:
     """Ask a posterior all that a report shows."""
     index_of = {label: i for i, label in enumerate(post.labels)}
     asked = [cluster_mask(items, index_of, post.n_leaves) for items in watch]
-    ranked = post.top_trees(n_trees)
+    ranked = post.top_trees(k)
     likely = _likely(post)
     listed = _listed(post, likely, ranked[0])
     inner = [mask for tree in ranked for mask in below_root(tree)]
@@ -101,7 +101,7 @@ def collect(
         tree_probabilities=ranked.probabilities,
         clusters=listed,
         rivals={mask: _rivals(mask, likely) for mask in masks},
-        samples=[*post.sample(n_samples, rng)],
+        samples=[*post.sample(size, rng)],
         pairs=_pairs(post),
         watched=[Found(mask, post.cluster_probability(mask)) for mask in asked],
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.report.findings import Findings
-from hctrellis.report.page import Curve, Note
+from hctrellis.report.page import Chart, Note
 from hctrellis.report.words import members
 from hctrellis.support.colors import BLUE
 
@@ -95,7 +95,7 @@ def chosen(choice: BetaChoice) -> list[Note]:
     return found
 
 
-def _tried(choice: BetaChoice) -> Curve | None:
+def _tried(choice: BetaChoice) -> Chart | None:
     betas, scores = choice.curve.betas.tolist(), choice.curve.scores.tolist()
     heat = choice.rule == "heat capacity"
     least = NO_HEAT * max(scores, default=0.0) if heat else -math.inf
@@ -104,14 +104,14 @@ def _tried(choice: BetaChoice) -> Curve | None:
         return None
     score = "heat capacity" if heat else "log score of a cluster tree"
     x, y = zip(*kept, strict=True)
-    return Curve("beta", score, [("tried", BLUE, x, y)], mark=choice.beta, log=True)
+    return Chart("beta", score, [("tried", BLUE, x, y)], mark=choice.beta, log=True)
 
 
-def _calibration(choice: BetaChoice) -> Curve:
+def _calibration(choice: BetaChoice) -> Chart:
     bins = [each for each in choice.calibration if each.n_clusters > 0]
     x, y = [each.probability for each in bins], [each.frequency for each in bins]
     lines = [("clusters", BLUE, x, y)]
-    return Curve("posterior probability", "bootstrap frequency", lines, diagonal=True)
+    return Chart("posterior probability", "bootstrap frequency", lines, diagonal=True)
 
 
 def moves(findings: Findings, rows: Sequence[SensitivityRow]) -> Note:

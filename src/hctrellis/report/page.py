@@ -41,7 +41,7 @@ SHOWN_CLUSTERS = 12  # the others open on a click
 
 
 @dataclass(frozen=True)
-class Curve:
+class Chart:
     """A chart of lines.
 
     Attributes
@@ -73,7 +73,7 @@ class Note:
     heading: str = ""
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str | float]] = ()
-    curve: Curve | None = None
+    curve: Chart | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,7 +418,7 @@ def _shape(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _lines(curve: Curve) -> dict[str, Any]:
+def _lines(curve: Chart) -> dict[str, Any]:
     lines = [
         {"name": name, "color": color, "x": list(x), "y": list(y)}
         for name, color, x, y in curve.lines

@@ -25,4 +25,4 @@ def average_linkage(similarity: npt.ArrayLike, labels: Iterable[str] | None = No
     distances = w.max() - w
     np.fill_diagonal(distances, 0.0)
     merges = Tree.from_linkage(linkage(squareform(distances, checks=False), "average"))
-    return Tree(merges.children, labels)
+    return Tree(merges.children, labels=labels)

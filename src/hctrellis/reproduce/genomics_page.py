@@ -209,14 +209,13 @@ def _trees(study: Study) -> Picture:
     first = study.shown
     names, colors = _names(first, study), _colors(first, study)
     greedy, best = first.greedy, first.post.map_tree
+    shown = [Tree(tree.children, labels=names) for tree in (greedy, best)]
     cost = first.model.energy
     return Picture(
         "genomics_trees",
         [
-            _tree(
-                first, Tree(greedy.children, names), colors, f"greedy: energy {cost(greedy):.2f}"
-            ),
-            _tree(first, Tree(best.children, names), colors, f"exact: energy {cost(best):.2f}"),
+            _tree(first, shown[0], colors, f"greedy: energy {cost(greedy):.2f}"),
+            _tree(first, shown[1], colors, f"exact: energy {cost(best):.2f}"),
         ],
         "The greedy tree and the best tree of the drawn samples, coloured by subtype.",
         f"{'The first draw in which greedy misses' if first.gap > 0 else 'The first draw'}. "

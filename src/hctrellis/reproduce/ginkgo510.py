@@ -27,6 +27,6 @@ class Sample(NamedTuple):
 @cache
 def sample(size: Size, seed: int) -> Sample:
     """The jets of a seed, with the exact answers."""
-    jets = simulate.ginkgo(N_JETS[size], leaves=(LEAVES[0], LEAVES[-1]), rng=seed)
+    jets = simulate.ginkgo(N_JETS[size], n_leaves=(LEAVES[0], LEAVES[-1]), rng=seed)
     table = infer_many(jets).to_arrow()
     return Sample(jets, table["log_partition"].to_numpy(), table["map_log_weight"].to_numpy())

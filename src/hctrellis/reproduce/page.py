@@ -32,7 +32,7 @@ FIGURES = "figures"
 
 
 @dataclass(frozen=True)
-class Page:
+class ReproductionPage:
     """What is on the page.
 
     Attributes
@@ -80,7 +80,7 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def write(page: Page, folder: Path, html: bool = True) -> list[Path]:
+def write(page: ReproductionPage, folder: Path, html: bool = True) -> list[Path]:
     """Write ``reproduction.md`` with its figures and, if wanted, ``index.html``."""
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     for experiment in page.experiments:
@@ -105,7 +105,7 @@ def _checked(claim: str, holds: bool) -> str:
 # ---- HTML -------------------------------------------------------------------------------------
 
 
-def to_html(page: Page) -> str:
+def to_html(page: ReproductionPage) -> str:
     """The page as HTML, figures included."""
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     rows = "\n".join(
@@ -180,7 +180,7 @@ def _html_table(
 # ---- Markdown ---------------------------------------------------------------------------------
 
 
-def to_markdown(page: Page) -> str:
+def to_markdown(page: ReproductionPage) -> str:
     """The page as Markdown; the figures are files."""
     glance = [
         (f"[{one.name}](#{_anchor(one.title)})", one.verdict, _glance(one))

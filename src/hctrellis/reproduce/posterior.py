@@ -108,7 +108,7 @@ def find_jet(rng: np.random.Generator) -> tuple[simulate.Jet, Posterior, int]:
     tried = 0
     while True:
         tried += 1
-        jet = simulate.ginkgo(1, leaves=LEAVES, rng=rng)[0]
+        jet = simulate.ginkgo(1, n_leaves=LEAVES, rng=rng)[0]
         post = infer(jet.potential())
         if post.n_trees == ALLOWED:
             probabilities = post.top_trees(ALL_TREES).probabilities

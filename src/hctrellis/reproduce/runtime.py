@@ -48,12 +48,12 @@ BATCH = {"small": 100, "full": 2000}
 
 def _jet(n_leaves: int, seed: int) -> Potential:
     t_cut = 16.0 if n_leaves <= max(PAPER_JETS) else LOW_CUT
-    return simulate.ginkgo(1, leaves=n_leaves, t_cut=t_cut, rng=seed)[0].potential()
+    return simulate.ginkgo(1, n_leaves=n_leaves, t_cut=t_cut, rng=seed)[0].potential()
 
 
 def _batch_seconds(n_leaves: int, size: Size, seed: int) -> float:
     """Time per jet when many are solved together."""
-    jets = simulate.ginkgo(BATCH[size], leaves=n_leaves, rng=seed)
+    jets = simulate.ginkgo(BATCH[size], n_leaves=n_leaves, rng=seed)
     infer_many(jets[:8])
     start = time.perf_counter()
     infer_many(jets)

@@ -28,7 +28,7 @@ RESAMPLED = 300  # sets of test jets
 SMALL_N_TEST, SMALL_SIZES = 8, (10, 30, 100, 300)
 
 
-class Point(NamedTuple):
+class SparsePoint(NamedTuple):
     """A trellis, and the MAP found in it for every test jet."""
 
     n_jets: int
@@ -78,7 +78,7 @@ class SparseStudy:
 
     beam: FloatArray
     exact: FloatArray
-    curves: dict[tuple[str, str], list[Point]]
+    curves: dict[tuple[str, str], list[SparsePoint]]
 
     @property
     def n_test(self) -> int:
@@ -127,7 +127,7 @@ def study_of_size(size: Size, seed: int, tell: Tell) -> SparseStudy:
     return _done[size, seed]
 
 
-def gain_at(points: Sequence[Point], sparsity: float) -> float:
+def gain_at(points: Sequence[SparsePoint], sparsity: float) -> float:
     """Where a curve is at a sparsity, interpolated in its logarithm."""
     logs = np.log([point.sparsity for point in points])
     return float(np.interp(np.log(sparsity), logs, [point.gain for point in points]))
@@ -158,8 +158,8 @@ def study(
         Told what is done.
     """
     rng = np.random.default_rng(seed)
-    train = simulate.ginkgo(max(sizes), leaves=LEAVES, rng=rng)
-    tests = [jet.potential() for jet in simulate.ginkgo(n_test, leaves=LEAVES, rng=rng)]
+    train = simulate.ginkgo(max(sizes), n_leaves=LEAVES, rng=rng)
+    tests = [jet.potential() for jet in simulate.ginkgo(n_test, n_leaves=LEAVES, rng=rng)]
     greedy_weights = np.array([model.log_weight(greedy(model)) for model in tests])
     beams = [beam_search(model)[0] for model in tests]
     beam_weights = np.array([m.log_weight(tree) for m, tree in zip(tests, beams, strict=True)])
@@ -177,7 +177,7 @@ def study(
             for n_jets, trellis in _trellises(train, trees, order, sizes, rng):
                 maps = [_map_log_weight(model, trellis, places[i]) for i, model in enumerate(tests)]
                 gains = np.array(maps) - greedy_weights
-                points.append(Point(n_jets, trellis.n_clusters, trellis.sparsity, gains))
+                points.append(SparsePoint(n_jets, trellis.n_clusters, trellis.sparsity, gains))
                 progress(f"{source}, {order}, {n_jets} jets: sparsity {trellis.sparsity:.3g}")
             curves[source, str(order)] = points
     return SparseStudy(beam_weights - greedy_weights, exact - greedy_weights, curves)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hctrellis.reproduce.sparse import Point
+    from hctrellis.reproduce.sparse import SparsePoint
 
 ORDER_NAMES = {"norm": "by |p|", "random": "at random", "traversal": "as traversed"}
 MARKS = {"norm": ("o", BLUE), "random": ("s", RED), "traversal": ("D", GREEN)}
@@ -114,7 +114,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
     )
 
 
-def _rises(points: list[Point]) -> bool:
+def _rises(points: list[SparsePoint]) -> bool:
     full = [point.gain for point in points if point.found == 1]
     return all(after >= before - ROUNDING for before, after in pairwise(full))
 
@@ -183,7 +183,7 @@ def _sooner(found: SparseStudy) -> str:
     return f"The beam-search trellis needs {first / second:.1f} times fewer trees, {as_paper}. "
 
 
-def _short(point: Point, exact: float) -> str:
+def _short(point: SparsePoint, exact: float) -> str:
     if point.found == 1:
         return f" and stays {exact - point.gain:.2f} short"
     return f" and has an allowed tree for {100 * point.found:.0f}% of the jets only"
@@ -245,7 +245,7 @@ def _curves(found: SparseStudy, source: str) -> Figure:
     return figure
 
 
-def _curve(ax: Axes, points: list[Point], mark: str, color: str, name: str) -> None:
+def _curve(ax: Axes, points: list[SparsePoint], mark: str, color: str, name: str) -> None:
     x, y, error = ([getattr(p, field) for p in points] for field in ("sparsity", "gain", "error"))
     ax.errorbar(x, y, error, color=color, lw=1.4, elinewidth=0.8, capsize=2)
     for point in points:

@@ -37,7 +37,7 @@ PAPER = {
 ROUNDING = 0.05  # the paper gives one digit after the point
 
 
-class Found(NamedTuple):
+class JetScores(NamedTuple):
     """Log likelihoods of the trees that were found, jet by jet."""
 
     leaves: IntArray
@@ -67,7 +67,7 @@ class Found(NamedTuple):
         return len(self.exact) - self.n_worse(search, "exact")
 
 
-def find(size: Size, seed: int, tell: Tell) -> Found:
+def find(size: Size, seed: int, tell: Tell) -> JetScores:
     """The trees of every jet, by all four."""
     sample = ginkgo510.sample(size, seed)
     weights = np.empty((3, len(sample.jets)))
@@ -81,7 +81,7 @@ def find(size: Size, seed: int, tell: Tell) -> Found:
         weights[:, i] = [model.log_weight(tree) for tree in trees]
         if (i + 1) % 50 == 0:
             tell(f"beam search and greedy, {i + 1:,} of {counted(len(sample.jets), 'jet')}")
-    return Found(sample.jets.n_leaves, sample.best, *weights)
+    return JetScores(sample.jets.n_leaves, sample.best, *weights)
 
 
 def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
@@ -132,7 +132,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
     )
 
 
-def _notes(found: Found) -> list[str]:
+def _notes(found: JetScores) -> list[str]:
     better, worse = (found.n_worse(*pair) for pair in (("beam", "cleaner"), ("cleaner", "beam")))
     cleaner = (
         "finds the same likelihood on every jet."
@@ -149,7 +149,7 @@ def _notes(found: Found) -> list[str]:
     ]
 
 
-def _conclusion(found: Found) -> str:
+def _conclusion(found: JetScores) -> str:
     columns = found.differences()
     error = max(c.std() for c in columns.values()) / np.sqrt(len(found.leaves))
     beyond = max(abs(c.mean() - PAPER[name][0]) for name, c in columns.items()) - ROUNDING
@@ -168,7 +168,7 @@ def _conclusion(found: Found) -> str:
     )
 
 
-def _sizes(found: Found) -> str:
+def _sizes(found: JetScores) -> str:
     """How the number of leaves matters, in words."""
     gaps = found.exact - found.beam
     present = [n for n in ginkgo510.LEAVES if (found.leaves == n).any()]
@@ -185,14 +185,14 @@ def _sizes(found: Found) -> str:
     )
 
 
-def _largest_if_alike(found: Found) -> float:
+def _largest_if_alike(found: JetScores) -> float:
     present = np.unique(found.leaves)
     means = [[c[found.leaves == n].mean() for n in present] for c in found.differences().values()]
     paper = [mean for mean, _ in PAPER.values()]
     return float(np.abs(np.mean(means, axis=1) - paper).max())
 
 
-def _by_leaves(found: Found) -> Table:
+def _by_leaves(found: JetScores) -> Table:
     """The table for every number of leaves, and for mixes of them."""
     columns = found.differences()
     present = [n for n in ginkgo510.LEAVES if (found.leaves == n).any()]
@@ -227,7 +227,7 @@ def _mixed(leaves: IntArray, values: FloatArray, mix: dict[int, float]) -> str:
 
 
 @styled
-def _by_size(found: Found) -> Figure:
+def _by_size(found: JetScores) -> Figure:
     figure, ax = new_figure(HALF, 3.9)
     marks = zip(found.differences().items(), (BLUE, RED, GREEN), "osD", strict=True)
     for (name, column), color, mark in marks:
@@ -252,7 +252,7 @@ def _by_size(found: Found) -> Figure:
 
 
 @styled
-def _how_far(found: Found) -> Figure:
+def _how_far(found: JetScores) -> Figure:
     figure, ax = new_figure(HALF, 3.9)
     edges = np.arange(0, 6.51, 0.5)
     for k, (search, color) in enumerate({"beam": BLUE, "greedy": RED}.items()):

@@ -13,7 +13,7 @@ from hctrellis.reproduce.sparse_map import MARKS, ORDER_NAMES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hctrellis.reproduce.sparse import Point
+    from hctrellis.reproduce.sparse import SparsePoint
 
 ALL_CLUSTERS = 2**LEAVES - 1
 PAPER_FULL, PAPER_SPARSITY = "below about 0.1", 0.1
@@ -84,7 +84,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
     )
 
 
-def _comparison(before: Point, full: Point | None) -> str:
+def _comparison(before: SparsePoint, full: SparsePoint | None) -> str:
     if full is None:
         return ""
     if full.sparsity <= PAPER_SPARSITY:

@@ -83,7 +83,7 @@ def beam_search(
         found += _search(model, width, n_best, duplicates == "weight")
     found.sort(key=lambda pair: -pair[0])
     possible = [pair for pair in found if pair[0] > -np.inf] or found[:1]
-    trees = (Tree(children, potential.labels) for _, children in possible)
+    trees = (Tree(children, labels=potential.labels) for _, children in possible)
     return [potential.with_heights(tree) for tree in [*dict.fromkeys(trees)][:n_best]]
 
 

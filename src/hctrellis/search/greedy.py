@@ -42,7 +42,7 @@ def greedy(potential: Potential) -> Tree:
     Tree(4 leaves: ((0,1),(2,3)))
     """
     _, children = agglomerate(search_model(potential))
-    return potential.with_heights(Tree(children, potential.labels))
+    return potential.with_heights(Tree(children, labels=potential.labels))
 
 
 def agglomerate(model: SearchModel) -> tuple[float, IntArray]:

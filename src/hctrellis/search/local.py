@@ -15,6 +15,7 @@ from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import PlainModel, SearchModel, room_for, search_model
 from hctrellis.support.arrays import LEFT, RIGHT, UP, Climber, Kept
 from hctrellis.support.checks import as_count, as_positive
+from hctrellis.support.keywords import renamed
 from hctrellis.support.logs import FORBIDDEN
 from hctrellis.support.progress import Progress, followed
 from hctrellis.support.threads import default_threads
@@ -64,7 +65,7 @@ class SearchResult:
     def trees(self, k: int | None = None) -> list[Tree]:
         """The best k different trees (all that were kept if None), the best first."""
         rows = self.children if k is None else self.children[: as_count(k, "k")]
-        trees = (Tree(children, self.tree.labels) for children in rows)
+        trees = (Tree(children, labels=self.tree.labels) for children in rows)
         return [self.potential.with_heights(tree) for tree in trees]
 
     def __repr__(self) -> str:
@@ -74,10 +75,11 @@ class SearchResult:
         )
 
 
+@renamed(restarts="n_restarts")
 def local_search(
     potential: Potential,
     start: Tree | None = None,
-    restarts: int | None = None,
+    n_restarts: int | None = None,
     *,
     time_limit: float | None = None,
     rng: Seed = None,
@@ -98,7 +100,7 @@ def local_search(
     potential : Potential
     start : Tree, optional
         Where to begin; the tree of `greedy` if not given.
-    restarts : int, optional
+    n_restarts : int, optional
         Number of perturbations. If neither it nor `time_limit` is given: 1,000 for up to 100
         leaves, fewer for more (and 20 for a potential that only NumPy can evaluate).
     time_limit : float, optional
@@ -108,9 +110,9 @@ def local_search(
         time limit.
     threads : int, optional
         One or two; as many as there are cores if not given.
-    progress : callable or bool, optional
-        Called as progress(restarts done, restarts in all), None if there is only a time limit;
-        True shows a bar.
+    progress : bool or callable, optional
+        True shows a progress bar; a callable is called as progress(restarts done, restarts in all),
+        in seconds if there is only a time limit.
 
     Returns
     -------
@@ -132,21 +134,21 @@ def local_search(
     ...     w[i, j] = w[j, i] = 1.0
     >>> for i in range(0, 8, 2):
     ...     w[i, i + 1] = w[i + 1, i] = 1.01
-    >>> found = local_search(Dasgupta(w), restarts=20, rng=0)
+    >>> found = local_search(Dasgupta(w), n_restarts=20, rng=0)
     >>> round(-found.log_weight, 6)
     40.08
     """
     model = search_model(potential)
-    watch = _Watch(_n_restarts(model, restarts, time_limit), time_limit)
+    watch = _Watch(_n_restarts(model, n_restarts, time_limit), time_limit)
     workers = min(CHAINS, default_threads() if threads is None else as_count(threads, "threads"))
     children = agglomerate(model)[1] if start is None else potential.align(start).children
     seeds = np.random.default_rng(rng).integers(1 << 62, size=CHAINS).tolist()
     chains = [_Chain(model, children, seed) for seed in seeds]
-    with followed(progress, "restarts") as report, ThreadPoolExecutor(workers) as pool:
+    with followed(progress, watch.unit) as report, ThreadPoolExecutor(workers) as pool:
         list(pool.map(_Chain.start, chains))
         while (batch := watch.next_batch(chains)) is not None:
             list(pool.map(_Chain.run, chains, batch))
-            report(sum(chain.done for chain in chains), watch.n_restarts)
+            report(*watch.passed(chains))
     return _result(potential, chains, watch)
 
 
@@ -154,7 +156,7 @@ def _n_restarts(model: SearchModel, given: int | None, time_limit: float | None)
     """How often to perturb; None for as long as there is time."""
     if given is not None:
         if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 0:
-            raise ValueError(f"restarts must be a whole number, not negative; got {given!r:.80}")
+            raise ValueError(f"n_restarts must be a whole number, not negative; got {given!r:.80}")
         return int(given)
     if time_limit is not None:
         return None
@@ -173,6 +175,18 @@ class _Watch:
         self.trace: list[tuple[float, float]] = []
         self._batch = 0
         self._last = self.began
+
+    @property
+    def unit(self) -> str:
+        """In what progress is counted."""
+        return "seconds" if self.n_restarts is None else "restarts"
+
+    def passed(self, chains: list[_Chain]) -> tuple[int, int]:
+        """How far the search is, and how far it goes."""
+        if self.n_restarts is None:
+            total = math.ceil(self.limit)
+            return min(total, round(time.perf_counter() - self.began)), total
+        return sum(chain.done for chain in chains), self.n_restarts
 
     def next_batch(self, chains: list[_Chain]) -> list[int] | None:
         """How often each chain is to perturb next; None at the end."""
@@ -287,7 +301,7 @@ def _result(potential: Potential, chains: list[_Chain], watch: _Watch) -> Search
     possible = best[values[best] > FORBIDDEN]
     if len(possible) == 0:
         possible = best[:1]
-    tree = potential.with_heights(Tree(children[possible[0]], potential.labels))
+    tree = potential.with_heights(Tree(children[possible[0]], labels=potential.labels))
     return SearchResult(
         potential=potential,
         tree=tree,

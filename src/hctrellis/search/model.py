@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.potentials.base import Potential
-from hctrellis.support.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, Model, Splits
+from hctrellis.support.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, ModelArrays, SplitBuffer
 from hctrellis.trellis.full import bad_log_weights, name_bad_split
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class SearchModel(ABC):
     Attributes
     ----------
     potential : Potential
-    arrays : Model
+    arrays : ModelArrays
     links : float64 array, shape (l, n, n)
         Between leaves.
     """
 
     potential: Potential
-    arrays: Model
+    arrays: ModelArrays
     links: FloatArray
 
     @abstractmethod
@@ -77,10 +77,10 @@ def search_model(potential: Potential) -> SearchModel:
     return CompiledModel(potential)
 
 
-def room_for(n_splits: int) -> Splits:
+def room_for(n_splits: int) -> SplitBuffer:
     """An empty list of splits."""
     rows, count = np.zeros((n_splits, 3), np.int64), np.zeros(1, np.int64)
-    return Splits(rows, np.zeros(n_splits), np.zeros(n_splits), count)
+    return SplitBuffer(rows, np.zeros(n_splits), np.zeros(n_splits), count)
 
 
 class CompiledModel(SearchModel):
@@ -95,7 +95,7 @@ class CompiledModel(SearchModel):
             sums.add(part)
         self.links = np.array(sums.links).reshape(-1, n, n)
         self._leaves = np.array(sums.leaves).reshape(-1, n)
-        self.arrays = Model(
+        self.arrays = ModelArrays(
             np.array(sums.kinds, np.int64),
             np.array(sums.by_size).reshape(-1, n + 1),
             tuple(float(p) for part in potential.parts for p in part.params()),
@@ -154,7 +154,7 @@ class PlainModel(SearchModel):
         self.potential = potential
         n = potential.n_leaves
         self.links = np.empty((0, n, n))
-        self.arrays = Model(np.empty(0, np.int64), np.zeros((0, n + 1)), (), ())
+        self.arrays = ModelArrays(np.empty(0, np.int64), np.zeros((0, n + 1)), (), ())
 
     def kernel(self, name: str) -> ModuleType:
         from hctrellis.kernels.bind import interpret
@@ -169,7 +169,7 @@ class PlainModel(SearchModel):
         table[:n, SUMS:] = np.eye(n)
         return table
 
-    def _weigh_list(self, splits: Splits, table: FloatArray, model: Model) -> bool:
+    def _weigh_list(self, splits: SplitBuffer, table: FloatArray, model: ModelArrays) -> bool:
         """See `kernels.unions`; a bad log psi is an error at once."""
         count = int(splits.number[0])
         splits.number[0] = 0
@@ -182,7 +182,7 @@ class PlainModel(SearchModel):
 
 
 def _unite(
-    c: int, a: int, b: int, links: FloatArray, i: int, j: int, table: FloatArray, model: Model
+    c: int, a: int, b: int, links: FloatArray, i: int, j: int, table: FloatArray, model: ModelArrays
 ) -> None:
     """See `kernels.unions`."""
     table[c] = table[a] + table[b]

@@ -172,7 +172,7 @@ class Jets(Sequence[Jet]):
         Examples
         --------
         >>> from hctrellis.simulate import ginkgo
-        >>> ginkgo(1, leaves=2, rng=1).newicks()
+        >>> ginkgo(1, n_leaves=2, rng=1).newicks()
         ['(0,1);']
         """
         found = np.empty(len(self), object)

@@ -28,6 +28,7 @@ from hctrellis.potentials.fourvectors import LARGEST_ENERGY, LEAST_SQUARE
 from hctrellis.potentials.jets import RATES
 from hctrellis.simulate.jets import Jets, as_offsets
 from hctrellis.support.checks import as_between, as_count, as_finite, as_positive
+from hctrellis.support.keywords import renamed
 from hctrellis.support.memory import check_fits
 from hctrellis.support.progress import Progress, followed
 
@@ -53,6 +54,7 @@ class Preset(NamedTuple):
 PRESETS = {"qcd": Preset(30.0, 1.5, None), "w": Preset(80.0, 1.5, 3.0)}
 
 
+@renamed(leaves="n_leaves")
 def ginkgo(
     size: int,
     preset: str = "qcd",
@@ -62,7 +64,7 @@ def ginkgo(
     t_cut: float = 16.0,
     mass: float | None = None,
     momentum: npt.ArrayLike | None = None,
-    leaves: int | tuple[int, int] | None = None,
+    n_leaves: int | tuple[int, int] | None = None,
     rng: Seed = None,
     progress: Progress | bool | None = None,
 ) -> Jets:
@@ -93,7 +95,7 @@ def ginkgo(
     momentum : float or array_like, shape (3,), optional
         Momentum of the root: its size (400 by default), in the direction (1, 1, 1), or its three
         components.
-    leaves : int or (int, int), optional
+    n_leaves : int or (int, int), optional
         Keep only jets with this number of leaves, or from the first to the second of two numbers.
     rng : int, numpy Generator or None
         Seed of the random numbers.
@@ -111,7 +113,7 @@ def ginkgo(
 
     Examples
     --------
-    >>> jets = ginkgo(1000, leaves=(5, 10), rng=1)
+    >>> jets = ginkgo(1000, n_leaves=(5, 10), rng=1)
     >>> jets
     Jets(1000 jets, 5 to 10 leaves, lam=1.5, t_cut=16)
     >>> jet = jets[0]
@@ -136,7 +138,7 @@ def ginkgo(
         lam,
         as_between(lam_root, "lam_root", *RATES),
     )
-    window = _as_window(leaves)
+    window = _as_window(n_leaves)
     with followed(progress, "jets") as report, ThreadPoolExecutor(1) as pool:
         return _simulate(int(size), shower, window, np.random.default_rng(rng), report, pool)
 
@@ -175,7 +177,7 @@ def _simulate(
         if more > 0 and window is None:
             raise ValueError(
                 f"a jet grew beyond {MOST_LEAVES:,} leaves; raise t_cut ({shower.t_cut:g} now) or "
-                "say how many leaves are wanted, leaves=(low, high)"
+                "say how many leaves are wanted, n_leaves=(low, high)"
             )
         if made == 0 and fewer + more >= HOPELESS:
             raise ValueError(
@@ -211,17 +213,17 @@ def _root_momentum(mass: float, momentum: npt.ArrayLike) -> FloatArray:
     return np.array([energy, *vector])
 
 
-def _as_window(leaves: int | tuple[int, int] | None) -> tuple[int, int] | None:
-    if leaves is None:
+def _as_window(n_leaves: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    if n_leaves is None:
         return None
-    ends = leaves if isinstance(leaves, tuple | list) else (leaves, leaves)
+    ends = n_leaves if isinstance(n_leaves, tuple | list) else (n_leaves, n_leaves)
     if len(ends) != 2:
-        raise ValueError(f"leaves must be a number or a pair (low, high); got {leaves!r:.80}")
+        raise ValueError(f"n_leaves must be a number or a pair (low, high); got {n_leaves!r:.80}")
     low, high = (as_count(end, "each number of leaves") for end in ends)
     if low > high:
-        raise ValueError(f"leaves=({low}, {high}) is empty; put the smaller number first")
+        raise ValueError(f"n_leaves=({low}, {high}) is empty; put the smaller number first")
     if high > MOST_LEAVES:
-        raise ValueError(f"leaves must not exceed {MOST_LEAVES:,} per jet; got {high:,}")
+        raise ValueError(f"n_leaves must not exceed {MOST_LEAVES:,} per jet; got {high:,}")
     return low, high
 
 

@@ -22,7 +22,7 @@ EXTREME = 0  # the link that is an extreme distance, if the potential asks for i
 UP, LEFT, RIGHT = 0, 1, 2  # columns of the nodes of a tree
 
 
-class Model(NamedTuple):
+class ModelArrays(NamedTuple):
     """What a potential says about clusters.
 
     Attributes
@@ -40,7 +40,7 @@ class Model(NamedTuple):
     root_params: tuple[float, ...]
 
 
-class Splits(NamedTuple):
+class SplitBuffer(NamedTuple):
     """Splits to be weighed.
 
     Attributes

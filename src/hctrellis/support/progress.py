@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 Progress = Callable[[int, int | None], None]
 """Called as progress(done, in all), None if that is not known."""
@@ -19,7 +21,7 @@ def followed(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
         with bar(what) as update:
             yield update
     else:
-        yield progress or _nothing
+        yield progress or silent
 
 
 @contextmanager
@@ -29,7 +31,7 @@ def bar(what: str, hidden: bool = False) -> Iterator[Progress]:
     rich draws only in terminals and notebooks; elsewhere nothing is written.
     """
     if hidden:
-        yield _nothing
+        yield silent
         return
     try:
         from rich.console import Console
@@ -41,21 +43,36 @@ def bar(what: str, hidden: bool = False) -> Iterator[Progress]:
     columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn())
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
-        yield _nothing
+        yield silent
         return
     with Bars(*columns, console=console, transient=True) as bars:
         task = bars.add_task("", total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def _nothing(done: int, total: int | None) -> None:
-    pass
+def silent(done: int, total: int | None) -> None:
+    """Show nothing."""
 
 
 def _line(what: str) -> Progress:
+    began = monotonic()
+
     def update(done: int, total: int | None) -> None:
+        left = seconds_left(monotonic() - began, done, total)
+        rest = "" if left is None or done == total else f", {left} s left"
         end = "\n" if done == total else "\r"
-        sys.stderr.write(f"{what}: {done} of {'?' if total is None else total}{end}")
+        sys.stderr.write(f"{what}: {done} of {'?' if total is None else total}{rest:15}{end}")
         sys.stderr.flush()
 
     return update
+
+
+def seconds_left(seconds: float, done: int, total: int | None) -> int | None:
+    """How long work will take that goes on as it did so far; None if that cannot be known.
+
+    >>> seconds_left(10.0, 20, 100)
+    40
+    """
+    if total is None or done <= 0:
+        return None
+    return math.ceil(seconds * (total - done) / done)

@@ -196,12 +196,14 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             values = X if data is None else data
             labels = names if len(values) == len(X) else None
             if self.potential in LINKAGES:
-                return Linkage(values, cast(Method, self.potential), beta, self.metric, labels)
+                return Linkage(
+                    values, cast(Method, self.potential), beta, self.metric, labels=labels
+                )
             links = values
             if self.metric != "precomputed":
                 links = _similarities(_pairwise(values, self.metric))
             if self.potential == "dasgupta":
-                return Dasgupta(links, beta, labels)
+                return Dasgupta(links, beta, labels=labels)
             if self.metric != "precomputed":
                 links = links - links[~np.eye(len(links), dtype=bool)].mean()
             return CorrelationClustering(links, beta, labels=labels)
@@ -230,8 +232,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n = potential.n_leaves
         if n <= self.max_exact_leaves:
             return infer(potential, FullTrellis(n))
-        restarts = max(1, LEAVES_RESTARTS // n)
-        growth = grow(potential, self.max_clusters, None, seed, restarts, ROUNDS)
+        n_restarts = max(1, LEAVES_RESTARTS // n)
+        growth = grow(potential, self.max_clusters, None, seed, n_restarts, ROUNDS)
         if not growth.converged:
             warnings.warn(
                 f"{n} samples are too many for all trees; the sparse trellis of "
@@ -251,7 +253,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ties = post.potential.log_weight(greedy) >= top - TIE * max(1.0, abs(top))
         tree = greedy if ties else post.map_tree
         model = Linkage(distances, method, metric="precomputed")
-        return Tree(tree.children, tree.labels, -model.split_log_weights(*split_members(tree)))
+        heights = -model.split_log_weights(*split_members(tree))
+        return Tree(tree.children, labels=tree.labels, heights=heights)
 
     def _partition(self, tree: Tree) -> Partition:
         post = self.posterior_
@@ -285,7 +288,7 @@ def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tr
         from scipy.spatial.distance import squareform
 
     merges = linkage(squareform(distances, checks=False), method)
-    return Tree(merges[:, :2].astype(np.int64), labels)
+    return Tree(merges[:, :2].astype(np.int64), labels=labels)
 
 
 def _pairwise(data: FloatArray, metric: str) -> FloatArray:

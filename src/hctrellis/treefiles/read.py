@@ -84,7 +84,7 @@ def _collect(written: Iterable[Written]) -> WeightedTrees:
                 f"the tree at position {position} has {has} weight, but those before it {have}; "
                 "expected weights [&W ...] for all trees or for none."
             )
-        trees.append(Tree(*parts))
+        trees.append(Tree(**parts._asdict()))
         if weight is not None:
             weights.append(weight)
     return WeightedTrees(trees, weights or None)

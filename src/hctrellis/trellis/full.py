@@ -18,12 +18,12 @@ from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count
 from hctrellis.support.logs import LARGEST
 from hctrellis.support.memory import SMALL, TooLargeError, available_memory, show_bytes
-from hctrellis.support.progress import Progress
+from hctrellis.support.progress import Progress, followed
 from hctrellis.support.steps import check_stop
 from hctrellis.support.threads import default_threads
 from hctrellis.support.types import BoolArray
 from hctrellis.trellis.blocks import Blocks
-from hctrellis.trellis.listed import Weights, compiled, lattice_splits
+from hctrellis.trellis.listed import Weights, is_fusable, lattice_splits
 from hctrellis.trellis.solution import CompiledSolution, FullSolution, NumpySolution, Solution
 from hctrellis.trellis.terms import assemble
 
@@ -86,15 +86,19 @@ class FullTrellis:
         return BYTES_PER_CLUSTER << self.n_leaves
 
     def solve(
-        self, potential: Potential, threads: int | None = None, progress: Progress | None = None
+        self,
+        potential: Potential,
+        threads: int | None = None,
+        progress: Progress | bool | None = None,
     ) -> FullSolution:
         """Run the upward pass."""
         self._check(potential)
-        if not compiled(potential):
-            return _solve_numpy(potential, progress or silent)
         few = self.n_splits < THREADED_SPLITS
         chosen = threads or (1 if few else default_threads())
-        return _solve_compiled(potential, chosen, progress or silent)
+        with followed(progress, "splits") as report:
+            if not is_fusable(potential):
+                return _solve_numpy(potential, report)
+            return _solve_compiled(potential, chosen, report)
 
     def _check(self, potential: Potential) -> None:
         if potential.n_leaves != self.n_leaves:
@@ -158,10 +162,6 @@ def _low_bits(n_leaves: int, linear: bool) -> int:
     else:
         most, wanted = LOW_BITS, n_leaves - 6
     return min(most, max(LEAST_LOW_BITS, wanted), n_leaves)
-
-
-def silent(done: int, total: int | None) -> None:
-    """No progress is shown."""
 
 
 def name_bad_split(potential: Potential, left: BoolArray, right: BoolArray) -> str:

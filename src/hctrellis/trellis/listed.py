@@ -39,7 +39,7 @@ class Splits(NamedTuple):
     rights: IntArray
 
 
-def compiled(potential: Potential) -> bool:
+def is_fusable(potential: Potential) -> bool:
     """Whether all parts have split functions that can be fused (one extreme distance at most)."""
     codes = [part.code() for part in potential.parts]
     return None not in codes and sum(c is not None and c.cross is not None for c in codes) <= 1

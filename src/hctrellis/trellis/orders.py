@@ -17,6 +17,8 @@ from hctrellis.tree import Tree
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
+__all__ = ["at_random", "by_key", "by_norm", "by_traversal"]
+
 Order = Literal["norm", "random", "traversal"] | Callable[[Any, Tree], npt.ArrayLike]
 """How leaves are ordered: by the norm of their momenta, at random, as a tree is traversed, or by a
 function of the data set (a potential or a jet) and a tree over it."""

@@ -22,12 +22,12 @@ from hctrellis.potentials.base import Potential, extremes
 from hctrellis.support.checks import as_count
 from hctrellis.support.files import replaced
 from hctrellis.support.memory import TooLargeError
-from hctrellis.support.progress import Progress
+from hctrellis.support.progress import Progress, followed
 from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
 from hctrellis.treefiles.weighted import WeightedTrees
-from hctrellis.trellis.full import silent, solve_listed
-from hctrellis.trellis.listed import Splits, Weights, compiled
+from hctrellis.trellis.full import solve_listed
+from hctrellis.trellis.listed import Splits, Weights, is_fusable
 from hctrellis.trellis.saved import read_arrays
 from hctrellis.trellis.solution import Solution, count_trees
 from hctrellis.trellis.vertices import (
@@ -278,7 +278,10 @@ class SparseTrellis:
         return trellis
 
     def solve(
-        self, potential: Potential, threads: int | None = None, progress: Progress | None = None
+        self,
+        potential: Potential,
+        threads: int | None = None,
+        progress: Progress | bool | None = None,
     ) -> SparseSolution:
         """Run the upward pass."""
         if potential.n_leaves != self.n_leaves:
@@ -288,7 +291,8 @@ class SparseTrellis:
         best, scale, rest = (np.zeros(self.n_clusters) for _ in range(3))
         weights, shares = _weigh(potential, self), np.empty(self.n_splits)
         solution = SparseSolution(potential, best, scale, rest, self, weights, shares)
-        solve_listed(solution, self.n_splits, progress or silent)
+        with followed(progress, "splits") as report:
+            solve_listed(solution, self.n_splits, report)
         return solution
 
     def __repr__(self) -> str:
@@ -388,7 +392,7 @@ def _weigh(potential: Potential, trellis: SparseTrellis) -> FloatArray:
     """Log psi of every split of a trellis."""
     if trellis.n_splits == 0:
         return np.empty(0)
-    if not compiled(potential):
+    if not is_fusable(potential):
         return _weigh_numpy(potential, trellis)
     from hctrellis.kernels.bind import bind
 

@@ -476,7 +476,7 @@ def _good_tree(potential: Potential) -> Tree:
         return _solve(potential).map_tree
     from hctrellis.search import local_search
 
-    return local_search(potential, restarts=RESTARTS, rng=0).tree
+    return local_search(potential, n_restarts=RESTARTS, rng=0).tree
 
 
 def _solve(potential: Potential) -> FullSolution:

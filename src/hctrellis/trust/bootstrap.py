@@ -154,6 +154,7 @@ def bootstrap_support(
     n_resamples: int = 1000,
     scales: Iterable[float] = SCALES,
     tree: Tree | None = None,
+    *,
     labels: Iterable[object] | None = None,
     rng: Seed = None,
     progress: Progress | bool | None = None,
@@ -344,7 +345,9 @@ def _tree_of(distances: Distances, table: FloatArray, method: str, labels: tuple
             "the distance between some rows is not defined; leave out constant rows or choose "
             "another metric"
         )
-    return Tree.from_linkage(linkage(given, method), labels) if given.size else Tree([], labels)
+    if given.size == 0:
+        return Tree([], labels=labels)
+    return Tree.from_linkage(linkage(given, method), labels=labels)
 
 
 class _Keys:
