@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hctrellis.clusters import Cluster, Clusters, cluster_mask
 from hctrellis.potentials.base import Described, Potential, Rows
+from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.memory import check_fits
 from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
@@ -106,7 +107,8 @@ class CladeDistribution(Potential):
         >>> round(low, 3), high
         (0.988, 1.0)
         """
-        from scipy.special import betaincinv
+        with ONE_AT_A_TIME:
+            from scipy.special import betaincinv
 
         if self.n_draws is None:
             return None

@@ -22,10 +22,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.extending import overload
 
 from hctrellis.kernels.bound import CHECKED, SCALED, describe, inner, jit, leaf, load_row, pair
 from hctrellis.kernels.common import room
+from hctrellis.kernels.door import overload
 from hctrellis.kernels.elementary import exp2, log, log2_above
 from hctrellis.kernels.simd import LANES, choose, load, maximum, minimum, splat, store
 from hctrellis.kernels.weights import best_split, log2_weight, split_terms

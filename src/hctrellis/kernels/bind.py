@@ -23,12 +23,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 
 from hctrellis.kernels import bound, simd
 from hctrellis.kernels.compile import INNER, inner, jit_as
+from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST

@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, TypeAlias
 
-import numba
-from numba.core.dispatcher import Dispatcher
-
+from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.support.branch import where
 
 _MOST_STATEMENTS = 400  # of a function without branches; what follows a branch may be there twice

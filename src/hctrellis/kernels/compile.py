@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
+from hctrellis.kernels.door import numba
 
 INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels alone
 

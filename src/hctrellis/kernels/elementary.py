@@ -12,12 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.compiler import Flags
-from numba.extending import overload, register_jitable
 
 from hctrellis.kernels.compile import INNER
+from hctrellis.kernels.door import Flags, cgutils, ir, overload, register_jitable, types
 from hctrellis.kernels.simd import VECTOR, blend, every, fma, lowered, maximum, minimum
 from hctrellis.support.logs import LOG2E
 

@@ -13,11 +13,9 @@ from functools import cache
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-import numba
-from numba.core import types as nt
-from numba.core.dispatcher import Dispatcher
-
 from hctrellis.kernels.compile import INNER
+from hctrellis.kernels.door import Dispatcher, numba
+from hctrellis.kernels.door import types as nt
 from hctrellis.kernels.users import as_terms
 
 Weigh = Callable[..., None]

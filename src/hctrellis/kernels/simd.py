@@ -23,19 +23,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.datamodel import models
-from numba.core.typeconv.castgraph import Conversion
-from numba.extending import (
+
+from hctrellis.kernels.compile import INNER
+from hctrellis.kernels.door import (
+    Conversion,
+    cgutils,
+    ir,
     lower_builtin,
     lower_cast,
+    models,
     overload,
     register_model,
     type_callable,
+    types,
 )
-
-from hctrellis.kernels.compile import INNER
 from hctrellis.support.branch import where
 
 LANES = 8

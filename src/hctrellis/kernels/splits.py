@@ -6,9 +6,9 @@ Each is written once, in arithmetic that compiled vectors, compiled floats and N
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import register_jitable
 
 from hctrellis.kernels.bind import SplitCode
+from hctrellis.kernels.door import register_jitable
 from hctrellis.kernels.elementary import expm1, log
 from hctrellis.kernels.simd import choose, maximum, minimum, sqrt
 

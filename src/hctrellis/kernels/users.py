@@ -12,15 +12,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numba
-from numba.core import config
-from numba.core import types as nt
-from numba.core.errors import NumbaError
-from numba.extending import overload
-
 from hctrellis.kernels import elementary, simd
 from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import INNER
+from hctrellis.kernels.door import IS_COMPILING, NumbaError, numba, overload
+from hctrellis.kernels.door import types as nt
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -69,7 +65,7 @@ def _result(function: Any, kind: Any, n_features: int) -> Any:
 
     None if it takes no such rows.
     """
-    if getattr(config, "DISABLE_JIT"):  # noqa: B009
+    if not IS_COMPILING:
         return None
     row = nt.UniTuple(kind, n_features)
     tried = numba.njit(**INNER)(getattr(function, "py_func", function))

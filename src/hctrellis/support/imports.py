@@ -3,39 +3,35 @@
 Importing Numba, SciPy or Awkward Array takes a while, so it is put off until they are needed, which
 may be in several threads at once. Modules of such packages import each other in circles: two
 threads that enter a circle at different places wait for each other, and Python ends one of them
-with an error. So whatever is imported late is imported under one lock. Numba comes with
-`hctrellis.kernels`, which loads all of it before any of its modules.
+with an error. So whatever is imported late is imported under one lock. Numba comes in by
+`hctrellis.kernels.door`.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
+from typing import Any
 
 ONE_AT_A_TIME = RLock()
 
 
-@cache
-def load_numba() -> None:
-    """Load Numba with the parts of its own that it would load later, in whichever thread compiles.
+def put_off_extensions(entrypoints: Any) -> None:
+    """Have Numba load extensions of other packages only where these have been imported.
 
-    Other packages register extensions with Numba, which it loads before it first compiles: Awkward
-    Array and vector take most of a second, and nothing here needs them. They are loaded when
+    Awkward Array and vector register extensions with Numba, which loads them before it first
+    compiles. That takes most of a second, and nothing here needs them. They are loaded when
     something is compiled after their packages were imported.
-    """
-    with ONE_AT_A_TIME:
-        from numba.core import config, entrypoints
-        from numba.core.registry import cpu_target
 
-        if getattr(config, "DISABLE_JIT"):  # noqa: B009
-            return
-        if not getattr(entrypoints, "_already_initialized", True):
-            setattr(entrypoints, "init_all", _Extensions().load)  # noqa: B010
-        cpu_target.typing_context.refresh()
-        cpu_target.target_context.refresh()
+    Parameters
+    ----------
+    entrypoints : module
+        Of Numba: ``numba.core.entrypoints``.
+    """
+    if not getattr(entrypoints, "_already_initialized", True):
+        entrypoints.init_all = _Extensions().load
 
 
 class _Extensions:

@@ -337,7 +337,8 @@ def _cluster(distances: FloatArray, method: str) -> IntArray:
 
 
 def _tree_of(distances: Distances, table: FloatArray, method: str, labels: tuple[str, ...]) -> Tree:
-    from scipy.cluster.hierarchy import linkage
+    with ONE_AT_A_TIME:
+        from scipy.cluster.hierarchy import linkage
 
     (given,) = distances(np.ones((1, table.shape[1])))
     if not np.isfinite(given).all():

@@ -1,0 +1,55 @@
+"""The one door to Numba: compiled code takes all that it needs of Numba from here.
+
+Numba is loaded when it is first needed, which may be in several threads at once. Its modules import
+each other in circles: two threads that enter a circle at different places wait for each other, and
+Python ends one of them with an error. Threads that import this module wait for the first to finish;
+by then Numba is there, with the parts that it would load later, in whichever thread compiles.
+"""
+
+from __future__ import annotations
+
+from hctrellis.support.imports import ONE_AT_A_TIME, put_off_extensions
+
+with ONE_AT_A_TIME:
+    import numba
+    from llvmlite import ir
+    from numba.core import cgutils, config, entrypoints, types
+    from numba.core.compiler import Flags
+    from numba.core.datamodel import models
+    from numba.core.dispatcher import Dispatcher
+    from numba.core.errors import NumbaError
+    from numba.core.registry import cpu_target
+    from numba.core.typeconv.castgraph import Conversion
+    from numba.extending import (
+        lower_builtin,
+        lower_cast,
+        overload,
+        register_jitable,
+        register_model,
+        type_callable,
+    )
+
+    IS_COMPILING = not getattr(config, "DISABLE_JIT")  # noqa: B009
+    if IS_COMPILING:
+        put_off_extensions(entrypoints)
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
+
+__all__ = [
+    "IS_COMPILING",
+    "Conversion",
+    "Dispatcher",
+    "Flags",
+    "NumbaError",
+    "cgutils",
+    "ir",
+    "lower_builtin",
+    "lower_cast",
+    "models",
+    "numba",
+    "overload",
+    "register_jitable",
+    "register_model",
+    "type_callable",
+    "types",
+]
