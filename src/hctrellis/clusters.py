@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.potentials.checks import as_floats
+
 if TYPE_CHECKING:
     from hctrellis.tree import FloatArray, IntArray, Tree
 
@@ -117,13 +119,13 @@ class Lattice:
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
         sums = np.zeros(len(self))
-        for i, value in enumerate(np.asarray(values, float)):
+        for i, value in enumerate(as_floats(values, "values")):
             half = 1 << i
             np.add(sums[:half], value, out=sums[half : 2 * half])
         return sums
 
     def pair_sums(self, matrix: npt.ArrayLike) -> FloatArray:
-        matrix = np.asarray(matrix, float)
+        matrix = as_floats(matrix, "matrix")
         sums = np.zeros(len(self))
         for i in range(self.n_leaves):
             half = 1 << i
@@ -160,10 +162,10 @@ class ClusterList:
         return self._members
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
-        return np.asarray(self._floats @ np.asarray(values, float))
+        return np.asarray(self._floats @ as_floats(values, "values"))
 
     def pair_sums(self, matrix: npt.ArrayLike) -> FloatArray:
-        matrix = np.asarray(matrix, float)
+        matrix = as_floats(matrix, "matrix")
         pairs = np.tril(matrix)  # each pair once: no cancellation against the diagonal
         sums: FloatArray = ((self._floats @ pairs) * self._floats).sum(axis=1)
         return sums

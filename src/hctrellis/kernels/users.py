@@ -15,6 +15,7 @@ from typing import Any
 import numba
 from numba.core import types as nt
 from numba.core.dispatcher import Dispatcher
+from numba.np.unsafe.ndarray import to_fixed_tuple
 
 from hctrellis.kernels.compile import INNER
 
@@ -55,7 +56,7 @@ def _names(code: CodeType) -> set[str]:
 def weigher(function: Any, n_features: int) -> Weigh:
     """A loop over splits: ``weigh(left, right, parent, out)``.
 
-    left, right, parent : float64 (features, m); out : float64 (m)
+    left, right, parent : float64 (m, features); out : float64 (m)
 
     Raises
     ------
@@ -69,12 +70,14 @@ def weigher(function: Any, n_features: int) -> Weigh:
         raise TypeError(
             f"function must return a real number, the log weight of a split; it returns {found}"
         )
-    rows = (f"({''.join(f'{side}[{f}, i], ' for f in range(n_features))})" for side in _SIDES)
-    scope = {"function": function}
-    exec(f"{_LOOP} function({', '.join(rows)})", scope)
-    weigh: Weigh = numba.njit(nogil=True)(scope["weigh"])
+
+    @numba.njit(nogil=True)
+    def weigh(left, right, parent, out):
+        for i in range(out.size):
+            out[i] = function(
+                to_fixed_tuple(left[i], n_features),
+                to_fixed_tuple(right[i], n_features),
+                to_fixed_tuple(parent[i], n_features),
+            )
+
     return weigh
-
-
-_SIDES = ("left", "right", "parent")
-_LOOP = "def weigh(left, right, parent, out):\n    for i in range(out.size):\n        out[i] ="

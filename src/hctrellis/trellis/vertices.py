@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hctrellis.clusters import BoolArray
 from hctrellis.imports import load_kernel
 from hctrellis.memory import check_fits
+from hctrellis.potentials.checks import as_floats
 from hctrellis.steps import in_steps
 from hctrellis.trellis.listed import CHUNK_SPLITS, Splits
 
@@ -92,14 +93,14 @@ class SparseVertices:
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
         bitsets = load_kernel("bitsets")
         sums = np.zeros(len(self))
-        sums[: self.n_leaves] = np.asarray(values, float)
+        sums[: self.n_leaves] = as_floats(values, "values")
         bitsets.sum_leaves(self.offsets, self.lefts, self.rights, sums)
         return sums
 
     def pair_sums(self, matrix: npt.ArrayLike) -> FloatArray:
         bitsets = load_kernel("bitsets")
         sums = np.zeros(len(self))
-        given = np.ascontiguousarray(matrix, float)
+        given = np.ascontiguousarray(as_floats(matrix, "matrix"))
         bitsets.sum_pairs(self.words, self.offsets, self.lefts, self.rights, given, sums)
         return sums
 
