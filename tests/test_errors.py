@@ -329,12 +329,12 @@ def which(clusters):
 
 LOPSIDED = {
     "everywhere": (5, lambda l, r, p: l[0]),
-    "pairs of leaves": (12, lambda l, r, p: hct.where(p[1] < 3, l[0], 0.0)),
-    "one pair of leaves": (12, lambda l, r, p: hct.where(p[0] == 96, l[0], 0.0)),
-    "the root": (12, lambda l, r, p: hct.where(p[1] > 11, l[0], 0.0)),
+    "pairs of leaves": (14, lambda l, r, p: hct.where(p[1] < 3, l[0], 0.0)),
+    "one pair of leaves": (14, lambda l, r, p: hct.where(p[0] == 96, l[0], 0.0)),
+    "the root": (14, lambda l, r, p: hct.where(p[1] > 13, l[0], 0.0)),
     "the root in halves": (14, lambda l, r, p: hct.where((p[1] > 13) & (l[1] == 7), l[0], 0.0)),
     "triples": (60, lambda l, r, p: hct.where(p[1] == 3, l[0], 0.0)),
-    "one split": (8, lambda l, r, p: hct.where((l[0] == 21) & (p[0] == 61), 1.0, 0.0)),
+    "one split": (12, lambda l, r, p: hct.where((l[0] == 21) & (p[0] == 61), 1.0, 0.0)),
 }
 
 
@@ -350,7 +350,7 @@ def test_function_that_is_not_symmetric(where, compiled):
 def test_function_that_is_not_symmetric_names_the_split():
     n, function = LOPSIDED["one split"]
     with pytest.raises(ValueError, match=r"gave 1 and 0 for {'a', 'c', 'e'} \| {'d', 'f'}"):
-        hct.FunctionPotential(function, which, labels="abcdefgh"[:n])
+        hct.FunctionPotential(function, which, labels="abcdefghijkl"[:n])
 
 
 @pytest.mark.parametrize("log_weight", [1e308, -1e300, 2e280])

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.support.checks import as_floats
+
 if TYPE_CHECKING:
     from hctrellis.support.types import BoolArray, FloatArray, IntArray
     from hctrellis.tree import Tree
@@ -125,7 +127,7 @@ class Lattice:
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
         sums = np.zeros(len(self))
-        for i, value in enumerate(np.asarray(values, float)):
+        for i, value in enumerate(as_floats(values, "values")):
             half = 1 << i
             np.add(sums[:half], value, out=sums[half : 2 * half])
         return sums
@@ -134,7 +136,7 @@ class Lattice:
         from hctrellis.kernels.lattice import add_pairs
 
         sums = np.empty(len(self))
-        add_pairs(np.ascontiguousarray(matrix, float), sums)
+        add_pairs(np.ascontiguousarray(as_floats(matrix, "matrix")), sums)
         return sums
 
 
@@ -169,10 +171,10 @@ class ClusterList:
         return self._members
 
     def leaf_sums(self, values: npt.ArrayLike) -> FloatArray:
-        return np.asarray(self._floats @ np.asarray(values, float))
+        return np.asarray(self._floats @ as_floats(values, "values"))
 
     def pair_sums(self, matrix: npt.ArrayLike) -> FloatArray:
-        matrix = np.asarray(matrix, float)
+        matrix = as_floats(matrix, "matrix")
         pairs = np.tril(matrix)  # each pair once: no cancellation against the diagonal
         sums: FloatArray = ((self._floats @ pairs) * self._floats).sum(axis=1)
         return sums

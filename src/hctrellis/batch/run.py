@@ -59,7 +59,9 @@ def infer_many(
         records, or one of the four.
     out : path, optional
         A folder for Parquet files, written chunk by chunk; nothing is kept in memory. A run that
-        was stopped, in any way, continues where it was if it is called again.
+        was stopped, in any way, continues where it was if it is called again with the same data
+        sets; those that cannot be compared (whose functions call `eval`, hold a lock, ...) are
+        computed again.
     overwrite : bool
         Remove what an earlier run left in that folder.
     entropy : bool

@@ -28,6 +28,7 @@ with ONE_AT_A_TIME:
         register_model,
         type_callable,
     )
+    from numba.np.unsafe.ndarray import to_fixed_tuple
 
     IS_COMPILING = not getattr(config, "DISABLE_JIT")  # noqa: B009
     if IS_COMPILING:
@@ -50,6 +51,7 @@ __all__ = [
     "overload",
     "register_jitable",
     "register_model",
+    "to_fixed_tuple",
     "type_callable",
     "types",
 ]

@@ -14,7 +14,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from hctrellis.kernels.compile import INNER
-from hctrellis.kernels.door import Dispatcher, numba
+from hctrellis.kernels.door import Dispatcher, numba, to_fixed_tuple
 from hctrellis.kernels.door import types as nt
 from hctrellis.kernels.users import as_terms
 
@@ -55,7 +55,7 @@ def _names(code: CodeType) -> set[str]:
 def weigher(function: Any, n_features: int) -> Weigh:
     """A loop over splits: ``weigh(left, right, parent, out)``.
 
-    left, right, parent : float64 (features, m); out : float64 (m)
+    left, right, parent : float64 (m, features); out : float64 (m)
 
     Raises
     ------
@@ -70,10 +70,19 @@ def weigher(function: Any, n_features: int) -> Weigh:
             "function must return a real number, the log weight of a split, or two, x and factor; "
             f"it returns {found}"
         )
-    rows = (f"({''.join(f'{side}[{f}, i], ' for f in range(n_features))})" for side in _SIDES)
-    scope = {"function": function, "as_terms": as_terms, "log": math.log}
-    exec(_LOOP.format(", ".join(rows)), scope)
-    weigh: Weigh = numba.njit(nogil=True, error_model="numpy")(scope["weigh"])
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def weigh(left, right, parent, out):
+        for i in range(out.size):
+            x, factor = as_terms(
+                function(
+                    to_fixed_tuple(left[i], n_features),
+                    to_fixed_tuple(right[i], n_features),
+                    to_fixed_tuple(parent[i], n_features),
+                )
+            )
+            out[i] = x + math.log(factor)
+
     return weigh
 
 
@@ -82,12 +91,3 @@ def _is_weight(kind: Any) -> bool:
     is_pair = isinstance(kind, nt.BaseTuple) and len(kind) == 2
     parts = (kind[0], kind[1]) if is_pair else (kind,)
     return all(isinstance(part, nt.Integer | nt.Float | nt.Boolean) for part in parts)
-
-
-_SIDES = ("left", "right", "parent")
-_LOOP = """
-def weigh(left, right, parent, out):
-    for i in range(out.size):
-        x, factor = as_terms(function({}))
-        out[i] = x + log(factor)
-"""

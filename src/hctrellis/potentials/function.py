@@ -29,9 +29,10 @@ class FunctionPotential(Potential):
     """log psi(L, R) by a function of the features of L, R and their union P.
 
     The function is called as ``function(left, right, parent)``; ``left[f]`` is feature f of the
-    left child, and so on. It must be symmetric in left and right, and return log psi: finite, or
-    -inf for a forbidden split. It may also return two numbers, ``(x, factor)``, for psi = factor *
-    e^x (0 if it is forbidden): a formula with logarithms is quicker without them.
+    left child, and so on. It must be symmetric in left and right, and return log psi: a number
+    from -1e280 to 1e280, or -inf for a forbidden split. It may also return two numbers, ``(x,
+    factor)``, for psi = factor * e^x (a factor of 0 forbids the split): a formula with logarithms
+    is quicker without them.
 
     - A plain Python function is given NumPy arrays (many splits at once), all of shape (m,), and
       returns such an array. If it is elementwise, that is, made of operators, ufuncs, `numpy.where`
@@ -105,8 +106,12 @@ class FunctionPotential(Potential):
         self._is_numba = hasattr(function, "py_func")
         self._mark = _mark(function) if self._is_numba else None
         self._n_features = len(self._described(ClusterList(np.ones((1, n), bool))))
-        self._told = self._try_out()
-        self.broadcasts = not self._is_numba and self._is_elementwise()
+        self._told = np.empty(0)
+        if n > 1:
+            features_of = self._on_trial()
+            self._told = self._try_out(features_of)
+            with np.errstate(all="ignore"):
+                self.broadcasts = not self._is_numba and is_elementwise(function, *features_of())
         given = {"function": function, "features": features}
         self._watches = {what: Watch(value) for what, value in given.items() if callable(value)}
 
@@ -159,7 +164,7 @@ class FunctionPotential(Potential):
         if self._is_numba:
             from hctrellis.kernels.renewed import weigher
 
-            sides = (np.array(list(rows)).reshape(-1, *shape) for rows in (left, right, parent))
+            sides = (np.reshape(list(rows), (-1, *shape)).T for rows in (left, right, parent))
             array = np.empty(shape)
             weigher(self._own, self._n_features)(*sides, array)
             return array
@@ -180,13 +185,11 @@ class FunctionPotential(Potential):
         rows = self._described(ClusterList(clusters))
         return lambda: [[row[side] for row in rows] for side in sides]
 
-    def _try_out(self) -> FloatArray:
+    def _try_out(self, features: Callable[[], list[list[FloatArray]]]) -> FloatArray:
         """Call the function on many splits: it must run, and be symmetric. Returns log weights."""
-        if self.n_leaves == 1:
-            return np.empty(0)
-        features, shape = self._on_trial(), trial(self.n_leaves).left.shape
-        left, right, parent = features()
+        shape = trial(self.n_leaves).left.shape
         with np.errstate(all="ignore"):
+            left, right, parent = features()
             one = self._evaluated(left, right, parent, shape)
             left, right, parent = features()  # the function may have changed them
             other = self._evaluated(right, left, parent, shape)
@@ -206,13 +209,6 @@ class FunctionPotential(Potential):
         masks = (sum(1 << int(leaf) for leaf in np.flatnonzero(row)) for row in rows)
         return " | ".join(show_cluster(mask, self.labels) for mask in masks)
 
-    def _is_elementwise(self) -> bool:
-        """Whether the function takes arrays of any shapes that broadcast."""
-        if len(self._told) == 0:
-            return False
-        with np.errstate(all="ignore"):
-            return is_elementwise(self.function, *self._on_trial()())
-
     def _check_unchanged(self) -> None:
         """Refuse a function that is no longer the one that was given."""
         for what, watch in self._watches.items():
@@ -228,7 +224,8 @@ class FunctionPotential(Potential):
 
     def _seen(self, changed: list[str]) -> list[str]:
         """What has changed, if it makes a difference to the splits that are tried."""
-        same = np.array_equal(self._try_out(), self._told, equal_nan=True)
+        told = self._try_out(self._on_trial()) if self.n_leaves > 1 else self._told
+        same = np.array_equal(told, self._told, equal_nan=True)
         return [] if same else changed or ["something it refers to"]
 
     def _details(self) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hctrellis.clusters import n_splits
+from hctrellis.clusters import Lattice, n_splits
 from hctrellis.support.types import BoolArray
 
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
-ALL = 10_000  # if there are no more splits than this, all of them are tried,
+ALL = 300_000  # if there are no more splits than this (12 leaves), all of them are tried,
 MOST = 4_000  # else about as many as this,
 MOST_LEAVES = 200_000  # or fewer, so that their clusters have not many more leaves than this
 LEAST = 64  # but not fewer than this
@@ -42,24 +42,22 @@ def trial(n_leaves: int) -> Trial:
     >>> len(trial(4).left), len(trial(20).left) > 3000
     (25, True)
     """
-    few = n_splits(n_leaves) <= ALL
-    left, right = _all_splits(n_leaves) if few else _some_splits(n_leaves)
-    members = np.concatenate([left, right, left | right])
-    packed = np.packbits(members, axis=1)
-    rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-    _, first, numbers = np.unique(rows, return_index=True, return_inverse=True)
-    return Trial(members[first], *numbers.reshape(3, -1))
+    return _all_splits(n_leaves) if n_splits(n_leaves) <= ALL else _some_splits(n_leaves)
 
 
-def _all_splits(n_leaves: int) -> tuple[BoolArray, BoolArray]:
-    """Each leaf is in the left child, in the right one, or in none; the first is in the left."""
-    sides = np.indices((3,) * n_leaves, np.int8).reshape(n_leaves, -1).T
-    first = np.take_along_axis(sides, (sides < 2).argmax(axis=1)[:, None], axis=1)[:, 0]
-    splits = sides[(first == 0) & (sides == 1).any(axis=1)]
-    return splits == 0, splits == 1
+def _all_splits(n_leaves: int) -> Trial:
+    """Every cluster, and every split once: the first leaf is in the left child."""
+    left = np.zeros(1, np.int64)
+    right = left
+    for leaf in range(n_leaves):  # it is in the left child, in the right one, or in none
+        sets = (left | 1 << leaf, left, left), (right, right | 1 << leaf, right)
+        left, right = map(np.concatenate, sets)
+    kept = (right > 0) & ((left & -left) < (right & -right)) & (left > 0)
+    numbers = np.array([left, right, left | right])[:, kept] - 1  # without the empty cluster
+    return Trial(Lattice(n_leaves).members[1:], *numbers)
 
 
-def _some_splits(n_leaves: int) -> tuple[BoolArray, BoolArray]:
+def _some_splits(n_leaves: int) -> Trial:
     """A quarter are pairs of leaves, a quarter splits of the root, the others of any sizes."""
     rng = np.random.default_rng(0)
     quarter = max(LEAST, min(MOST, MOST_LEAVES // n_leaves)) // 4
@@ -76,4 +74,9 @@ def _some_splits(n_leaves: int) -> tuple[BoolArray, BoolArray]:
         ranks[: len(pairs[0])] = 2
         for rank, leaves in enumerate(pairs):
             ranks[np.arange(len(leaves)), leaves] = rank
-    return ranks < lefts, (ranks >= lefts) & (ranks < parents)
+    left, right = ranks < lefts, (ranks >= lefts) & (ranks < parents)
+    members = np.concatenate([left, right, left | right])
+    packed = np.packbits(members, axis=1)
+    rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, numbers = np.unique(rows, return_index=True, return_inverse=True)
+    return Trial(members[first], *numbers.reshape(3, -1))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.potentials.checks import as_floats
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def by_key(values: npt.ArrayLike) -> IntArray:
     >>> by_key([0.1, 0.7, 0.3]).tolist()
     [1, 2, 0]
     """
-    array = np.asarray(values, float)
+    array = as_floats(values, "values")
     if array.ndim != 1 or np.isnan(array).any():
         raise ValueError(f"expected one number per leaf; got an array of shape {array.shape}")
     return np.argsort(-array, kind="stable")
@@ -38,7 +39,7 @@ def by_key(values: npt.ArrayLike) -> IntArray:
 
 def by_norm(momenta: npt.ArrayLike) -> IntArray:
     """The particle with the largest |p| first, given rows (E, px, py, pz)."""
-    rows = np.asarray(momenta, float)
+    rows = as_floats(momenta, "momenta")
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"momenta must have rows (E, px, py, pz); got shape {rows.shape}")
     return by_key(np.sqrt((rows[:, 1:] ** 2).sum(axis=1)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.support.checks import as_floats
 from hctrellis.support.memory import check_fits
 from hctrellis.support.steps import in_steps
 from hctrellis.support.types import BoolArray
@@ -93,7 +94,7 @@ class SparseVertices:
         from hctrellis.kernels import bitsets
 
         sums = np.zeros(len(self))
-        sums[: self.n_leaves] = np.asarray(values, float)
+        sums[: self.n_leaves] = as_floats(values, "values")
         bitsets.sum_leaves(self.offsets, self.lefts, self.rights, sums)
         return sums
 
@@ -101,7 +102,7 @@ class SparseVertices:
         from hctrellis.kernels import bitsets
 
         sums = np.zeros(len(self))
-        given = np.ascontiguousarray(matrix, float)
+        given = np.ascontiguousarray(as_floats(matrix, "matrix"))
         bitsets.sum_pairs(self.words, self.offsets, self.lefts, self.rights, given, sums)
         return sums
 
