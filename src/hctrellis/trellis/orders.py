@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.potentials.checks import as_floats
+from hctrellis.support.checks import as_floats
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
