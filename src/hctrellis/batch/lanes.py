@@ -222,6 +222,7 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
     others = []
     for row, potential in enumerate(potentials):
         try:
+            potential.check()
             codes, sums = tuple(part.code() for part in potential.parts), _as_arrays(potential)
         except Exception:  # to be explained when it is solved apart
             codes, sums = (), []

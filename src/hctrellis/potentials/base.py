@@ -256,8 +256,18 @@ class Potential(ABC):
                 total += own
         return total
 
+    def check(self) -> None:
+        """Raise an error if this is no longer what it was when it was made.
+
+        Passes and searches call it once, before they begin.
+        """
+        for part in self.parts:
+            if part is not self:
+                part.check()
+
     def log_weight(self, tree: Tree) -> float:
         """The log weight of a tree: the sum of log psi over its splits."""
+        self.check()
         return float(self.split_log_weights(*split_members(self.align(tree))).sum())
 
     def energy(self, tree: Tree) -> float:

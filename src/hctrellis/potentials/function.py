@@ -119,7 +119,6 @@ class FunctionPotential(Potential):
         return self._sums
 
     def describe(self, clusters: Clusters) -> Described:
-        self._check_unchanged()
         return Described(self._described(clusters))
 
     def code(self) -> SplitCode | None:
@@ -127,7 +126,6 @@ class FunctionPotential(Potential):
             return None
         from hctrellis.kernels.bind import SplitCode, same
 
-        self._check_unchanged()
         n = self._n_features
         return SplitCode(self._own, same, n_features=n, n_sums=n, users=True)
 
@@ -137,7 +135,6 @@ class FunctionPotential(Potential):
     def evaluate(
         self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
     ) -> FloatArray:
-        self._check_unchanged()
         return self._evaluated(left, right, parent, single.shape[1:])
 
     def fingerprint_parts(self) -> list[Any]:
@@ -209,7 +206,7 @@ class FunctionPotential(Potential):
         masks = (sum(1 << int(leaf) for leaf in np.flatnonzero(row)) for row in rows)
         return " | ".join(show_cluster(mask, self.labels) for mask in masks)
 
-    def _check_unchanged(self) -> None:
+    def check(self) -> None:
         """Refuse a function that is no longer the one that was given."""
         for what, watch in self._watches.items():
             changed = watch.changed()

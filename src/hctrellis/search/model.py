@@ -69,6 +69,7 @@ def search_model(potential: Potential) -> SearchModel:
     """The compiled model if there is one, else the plain one."""
     if not isinstance(potential, Potential):
         raise TypeError(f"expected a Potential, got {type(potential).__name__}")
+    potential.check()
     codes = [part.code() for part in potential.parts]
     stated = all(part.sums() is not None for part in potential.parts)
     n_extremes = sum(code is not None and code.cross is not None for code in codes)

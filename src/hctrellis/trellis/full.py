@@ -92,6 +92,7 @@ class FullTrellis:
         progress: Progress | bool | None = None,
     ) -> FullSolution:
         """Run the upward pass."""
+        potential.check()
         self._check(potential)
         few = self.n_splits < THREADED_SPLITS
         chosen = threads or (1 if few else default_threads())

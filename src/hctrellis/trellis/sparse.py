@@ -284,6 +284,7 @@ class SparseTrellis:
         progress: Progress | bool | None = None,
     ) -> SparseSolution:
         """Run the upward pass."""
+        potential.check()
         if potential.n_leaves != self.n_leaves:
             raise ValueError(
                 f"the potential has {potential.n_leaves} leaves, the trellis {self.n_leaves}"
