@@ -37,7 +37,7 @@ SPEED = 20e6  # splits per second
 
 def other_jets(small: bool) -> tuple[str, list[Row]]:
     sizes = (1, 10, 100) if small else (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000)
-    found = sparse.study(10 if small else 100, sizes, progress=log)
+    found = sparse.study(10 if small else 100, sizes, tell=log)
     rows, crossings = [], []
     for (source, order), points in found.curves.items():
         for p in points:

@@ -297,7 +297,7 @@ def test_what_is_solved_apart(apart):
         hct.Linkage(table, "single"),
         hct.Linkage(table, "average"),
         hct.FunctionPotential(lambda l, r, p: -p[0], features=lambda c: [c.sizes], n_leaves=n),
-        prior + Constraint(prior.labels, required=[0b11]),
+        prior + Constraint(prior.labels, contains=[0b11]),
         hct.Linkage(table, "complete") + prior,
     ]
     assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)

@@ -19,7 +19,6 @@ from scipy import stats
 
 import hctrellis as hct
 import naive
-from hctrellis import simulate
 from hctrellis.simulate import Jets, ginkgo
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -385,7 +384,7 @@ def test_a_generator_goes_on():
 @pytest.mark.parametrize("effort", [1, 100, 10_000_000])
 def test_batches_do_not_matter(monkeypatch, effort):
     expected = ginkgo(200, leaves=(5, 10), rng=7)
-    monkeypatch.setattr(simulate, "_EFFORT", effort)
+    monkeypatch.setattr("hctrellis.simulate.shower._EFFORT", effort)
     assert_same(ginkgo(200, leaves=(5, 10), rng=7), expected)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -631,7 +631,8 @@ class Tree:
         return f"Tree({self.n_leaves} {'leaf' if self.n_leaves == 1 else 'leaves'}: {shape})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.children, self.labels, self.heights)
+        make = partial(type(self), labels=self.labels, heights=self.heights)
+        return make, (self.children,)
 
     @cached_property
     def _key(self) -> tuple[tuple[str, ...], bytes]:

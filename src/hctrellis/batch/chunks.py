@@ -19,7 +19,7 @@ import numpy as np
 
 from hctrellis.batch.lanes import (
     Columns,
-    JetModel,
+    JetPotential,
     explain,
     solve_group,
     solve_jets,
@@ -133,7 +133,7 @@ class JetChunk(Chunk):
         What is known to be wrong, by position; such a jet has no momenta here.
     """
 
-    model: JetModel
+    model: JetPotential
     parameters: Mapping[str, Any]
     momenta: FloatArray
     sizes: IntArray

@@ -20,7 +20,7 @@ import numpy as np
 
 from hctrellis.batch import momenta as layout
 from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk
-from hctrellis.batch.lanes import JetModel
+from hctrellis.batch.lanes import JetPotential
 from hctrellis.batch.momenta import Particles
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
@@ -32,7 +32,7 @@ from hctrellis.trellis.full import MAX_LEAVES
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
-MODELS: dict[str, JetModel] = {"ginkgo": Ginkgo, "jetmass": JetMass}
+MODELS: dict[str, JetPotential] = {"ginkgo": Ginkgo, "jetmass": JetMass}
 READ_ROWS = 20_000  # jets of a file that are in memory at a time, or a chunk if that is more
 CHUNKS = 16  # of an input, if their size is not given ...
 MAX_CHUNK = 4000  # ... and not larger than so many data sets
@@ -142,7 +142,7 @@ class _JetSource(Source):
     """Jets of one model."""
 
     jets: ClassVar[bool] = True
-    model: JetModel
+    model: JetPotential
     parameters: Mapping[str, Any]
 
     def settings(self) -> dict[str, Any]:
@@ -337,17 +337,17 @@ def _as_potentials(
     return Potentials(potentials, trees)
 
 
-def _as_model(potential: object) -> JetModel:
+def _as_model(potential: object) -> JetPotential:
     model = MODELS.get(potential.lower()) if isinstance(potential, str) else potential
     if model not in MODELS.values():
         raise ValueError(
             f"potential must be a model of jets, {' or '.join(MODELS)} (or the class); got "
             f"{potential!r:.80}; for other models give a list of potentials"
         )
-    return cast(JetModel, model)
+    return cast(JetPotential, model)
 
 
-def _as_parameters(model: JetModel, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _as_parameters(model: JetPotential, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that the model accepts."""
     if "labels" in parameters:
         raise TypeError("the leaves of jets are called 0, 1, ... here; leave out labels")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
 COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
 
-JetModel: TypeAlias = type[Ginkgo] | type[JetMass]
+JetPotential: TypeAlias = type[Ginkgo] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
 
 
@@ -101,7 +101,7 @@ def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Colum
 
 
 def solve_jets(
-    model: JetModel, momenta: FloatArray, parameters: Mapping[str, Any], entropy: bool = False
+    model: JetPotential, momenta: FloatArray, parameters: Mapping[str, Any], entropy: bool = False
 ) -> Columns:
     """Exact inference on jets of equal numbers of particles.
 
@@ -136,7 +136,9 @@ def solve_jets(
 
 
 @lru_cache(maxsize=16)
-def with_parameters(model: JetModel, parameters: tuple[tuple[str, Any], ...]) -> Ginkgo | JetMass:
+def with_parameters(
+    model: JetPotential, parameters: tuple[tuple[str, Any], ...]
+) -> Ginkgo | JetMass:
     """A model of one particle at rest: it knows its parameters, and costs more than many a jet."""
     return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
 
@@ -148,7 +150,7 @@ def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArr
 
 
 def weigh_jets(
-    model: JetModel, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
+    model: JetPotential, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
 ) -> FloatArray:
     """The log weights of one tree for each jet, given by its `Tree.children`."""
     return weigh_group([model(jet, **parameters) for jet in momenta], children)

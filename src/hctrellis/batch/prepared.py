@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hctrellis.batch.lanes import JetModel, with_parameters
+from hctrellis.batch.lanes import JetPotential, with_parameters
 from hctrellis.potentials.fourvectors import LARGEST_ENERGY, repair, space_like
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Prepared:
 
 
 def prepare(
-    model: JetModel,
+    model: JetPotential,
     parameters: Mapping[str, Any],
     momenta: FloatArray,
     sizes: IntArray,

@@ -143,7 +143,7 @@ def study(
     n_test: int = N_TEST,
     sizes: Sequence[int] = SIZES,
     seed: int = 1,
-    progress: Tell = silent,
+    tell: Tell = silent,
 ) -> SparseStudy:
     """Build trellises on more and more jets of 9 leaves, and apply them to other jets.
 
@@ -154,7 +154,7 @@ def study(
     sizes : sequence of int
         Numbers of jets to build on.
     seed : int
-    progress : callable
+    tell : callable
         Told what is done.
     """
     rng = np.random.default_rng(seed)
@@ -166,7 +166,7 @@ def study(
     exact = np.array([infer(model).map_log_weight for model in tests])
     curves = {}
     for source in SOURCES:
-        progress(f"trees by the {source} on {len(train):,} jets")
+        tell(f"trees by the {source} on {len(train):,} jets")
         trees = [_tree(source, jet) for jet in train]
         for order in ORDERS:
             places = [
@@ -178,7 +178,7 @@ def study(
                 maps = [_map_log_weight(model, trellis, places[i]) for i, model in enumerate(tests)]
                 gains = np.array(maps) - greedy_weights
                 points.append(SparsePoint(n_jets, trellis.n_clusters, trellis.sparsity, gains))
-                progress(f"{source}, {order}, {n_jets} jets: sparsity {trellis.sparsity:.3g}")
+                tell(f"{source}, {order}, {n_jets} jets: sparsity {trellis.sparsity:.3g}")
             curves[source, str(order)] = points
     return SparseStudy(beam_weights - greedy_weights, exact - greedy_weights, curves)
 
