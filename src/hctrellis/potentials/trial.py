@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ALL = 10_000  # if there are no more splits than this, all of them are tried,
 MOST = 4_000  # else about as many as this,
-MOST_LEAVES = 200_000  # or fewer, so that their clusters have not many more leaves than this
+MOST_LEAVES = 200_000  # or fewer, so that their clusters have not many more leaves in all than this
 LEAST = 64  # but not fewer than this
 
 
@@ -37,7 +37,7 @@ class Trial(NamedTuple):
 
 @lru_cache(maxsize=16)
 def trial(n_leaves: int) -> Trial:
-    """All splits of n leaves, if these are few; else pairs, splits of the root, and of all sizes.
+    """All splits of n leaves if these are few; else pairs, splits of the root and of other sizes.
 
     >>> len(trial(4).left), len(trial(20).left) > 3000
     (25, True)
@@ -52,7 +52,7 @@ def trial(n_leaves: int) -> Trial:
 
 
 def _all_splits(n_leaves: int) -> tuple[BoolArray, BoolArray]:
-    """Each leaf is in the left child, in the right one, or in none; the first is in the left."""
+    """Each leaf is in the left child, in the right one, or in neither; the left has the lowest."""
     sides = np.indices((3,) * n_leaves, np.int8).reshape(n_leaves, -1).T
     first = np.take_along_axis(sides, (sides < 2).argmax(axis=1)[:, None], axis=1)[:, 0]
     splits = sides[(first == 0) & (sides == 1).any(axis=1)]
