@@ -139,5 +139,5 @@ EARLIER = {
 def test_earlier_names_of_keywords_still_work(name):
     call, earlier, present = EARLIER[name]
     assert call(**earlier) == call(**present)
-    with pytest.raises(TypeError, match="which are the same"):
+    with pytest.raises(TypeError, match="which mean the same"):
         call(**earlier, **present)

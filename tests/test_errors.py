@@ -187,7 +187,7 @@ def test_labels(name):
     with pytest.raises(ValueError, match="labels must differ, but 'a' is given 2 times") as raised:
         LABELLED[name](["a", "b", "a"])
     assert_one_sentence(raised)
-    with pytest.raises(ValueError, match="2 labels were given for 3 leaves; give one each"):
+    with pytest.raises(ValueError, match="2 labels were given for 3 leaves; give one for each"):
         LABELLED[name](["a", "b"])
 
 

@@ -194,7 +194,7 @@ def test_sparse_is_near_exact():
         ({"beta": None}, TypeError, "beta must be a number"),
         ({"cut": "top"}, ValueError, 'cut must be "map" or "best"'),
         ({"n_clusters": 0}, ValueError, "n_clusters must be a whole number"),
-        ({"n_clusters": 10}, ValueError, "9 leaves make at most as many clusters"),
+        ({"n_clusters": 10}, ValueError, "n_clusters must be at most 9, the number of leaves"),
         ({"n_clusters": 2, "probability_threshold": 0.5}, ValueError, "not both"),
         ({"probability_threshold": 0.2}, ValueError, "threshold must be from 0.5 to 1"),
         ({"metric": "precomputed"}, ValueError, "must be a square matrix"),

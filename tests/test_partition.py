@@ -176,7 +176,7 @@ def test_shown():
 @pytest.mark.parametrize("n_clusters", [0, 6, 2.0, "3", True])
 def test_bad_numbers(n_clusters):
     post = posterior(5)
-    with pytest.raises(ValueError, match=r"n_clusters must be a whole|at most as many clusters"):
+    with pytest.raises(ValueError, match=r"n_clusters must be a whole|must be at most"):
         best_partition(post, n_clusters)
-    with pytest.raises(ValueError, match=r"n_clusters must be a whole|at most as many clusters"):
+    with pytest.raises(ValueError, match=r"n_clusters must be a whole|must be at most"):
         cut_tree(post, post.map_tree, n_clusters)

@@ -275,7 +275,7 @@ def test_weights_are_read_and_written():
 @pytest.mark.parametrize(
     ("comments", "message"),
     [
-        ("[&W]", "'\\[&W\\]' at position 31 is no weight of a tree; expected a number"),
+        ("[&W]", "'\\[&W\\]' at position 31 is not the weight of a tree; expected a number"),
         ("[&W x]", "'\\[&W x\\]' at position 31"),
         ("[&W -1]", "position 31"),
         ("[&W nan]", "position 31"),

@@ -76,7 +76,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs packages that are not always there, when it is asked for."""
+    """Import what needs optional packages when it is first asked for."""
     from importlib import import_module
 
     if name == "TrellisClustering":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Cluster: TypeAlias = int | str | Iterable[str | int]
 """A cluster of leaves: a mask, one label, or an iterable of labels or leaf indices."""
 
-FEW_LEAVES = 14  # tables over all their subsets are small enough to be kept
+FEW_LEAVES = 14  # up to here tables over all subsets are small enough to be kept
 _SHOWN_LABELS = 6
 
 
@@ -56,7 +56,7 @@ class Clusters(Protocol):
 
 
 class Vertices(Clusters, Protocol):
-    """The clusters of a trellis, which have numbers, children before parents, the root last."""
+    """The clusters of a trellis, numbered: children before parents, the root last."""
 
     @property
     def leaves(self) -> IntArray:
@@ -142,12 +142,12 @@ class Lattice:
 
 @cache
 def _all_sizes(n_leaves: int) -> FloatArray:
-    """The sizes of all subsets of few leaves, kept for the next time."""
+    """The sizes of all subsets of a few leaves, cached."""
     return Lattice(n_leaves).leaf_sums(np.ones(n_leaves))
 
 
 class ClusterList:
-    """A list of clusters given by a boolean matrix, one row a cluster.
+    """A list of clusters given by a boolean matrix, one row per cluster.
 
     Examples
     --------

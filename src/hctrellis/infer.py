@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
 FLAT_TOLERANCE = 1e-9
-MAX_EXACT_LEAVES = 22  # without being asked: 1.6e10 splits, half a minute
+MAX_EXACT_LEAVES = 22  # by default: 1.6e10 splits, half a minute
 
 
 def infer(
@@ -39,14 +39,14 @@ def infer(
         The model bound to data.
     trellis : FullTrellis, SparseTrellis or Growth, optional
         Which trees are considered: all, by default, for up to 22 leaves; for more, those of a
-        sparse trellis that is grown to fit (see `hctrellis.grow`, which has a budget to set). Over
+        sparse trellis that is grown to fit (see `hctrellis.grow`, whose budget can be set). Over
         a sparse trellis log Z and the weight of the best tree are lower bounds, and probabilities
-        are given its trees.
+        are conditional on its trees.
     threads : int, optional
         Number of threads; as many as cores by default. Answers do not depend on it.
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(splits done, splits in all), or
-        as by `hctrellis.grow` where a trellis is grown.
+        as `hctrellis.grow` calls it where a trellis is grown.
     order : sequence of int, optional
         Which leaf of the potential takes the place of leaf 0, 1, ... of a sparse trellis (see
         `hctrellis.trellis.orders`); by default leaf 0, 1, ...
@@ -86,7 +86,7 @@ def infer(
     if order is not None:
         if not isinstance(trellis, SparseTrellis):
             raise ValueError(
-                "order puts leaves in the places of a sparse trellis; give one, or no order"
+                "order assigns leaves to the places of a sparse trellis; give one, or no order"
             )
         trellis = trellis.reorder(order)
     solution = trellis.solve(potential, threads, None if grown else progress)
@@ -96,13 +96,14 @@ def infer(
 
 
 def _grown(potential: Potential, threads: int | None, progress: Progress | bool | None) -> Growth:
-    """A trellis for more leaves than the full one is for."""
+    """A sparse trellis, grown because there are too many leaves for the full one."""
     growth = grow(potential, rng=0, threads=threads, progress=progress)
     if not growth.converged:
         warnings.warn(
-            f"{potential.n_leaves} leaves are too many for all trees; the sparse trellis of "
-            f"{growth.trellis.n_clusters} clusters that was grown instead has not converged, so "
-            "log Z is a lower bound that may be far off, and probabilities are given its trees",
+            f"{potential.n_leaves} leaves are too many to consider all trees; the sparse trellis "
+            f"of {growth.trellis.n_clusters} clusters that was grown instead has not converged, so "
+            "log Z is a lower bound that may be far off, and probabilities are conditional on its "
+            "trees",
             stacklevel=3,
         )
     return growth
@@ -121,7 +122,7 @@ def _as_trellis(
 
 
 def _warn_if_flat(post: Posterior) -> None:
-    """Warn of a potential under which all trees weigh the same, which is rarely meant."""
+    """Warn of a potential under which all trees weigh the same, which is rarely intended."""
     if post.n_leaves < 4 or post.potential.beta == 0 or not post.is_exact:
         return
     log_count = post.trellis.log_n_trees

@@ -283,14 +283,14 @@ class Tree:
         return format_newick(self, support, lengths, support_format, length_format)
 
     def to_linkage(self, heights: npt.ArrayLike | None = None) -> FloatArray:
-        """Return a linkage matrix as scipy has it, of shape (n - 1, 4).
+        """Return a linkage matrix as in scipy, of shape (n - 1, 4).
 
         Rows are sorted by height, children before parents. Columns 0 and 1 are the two parts,
         column 3 is the number of leaves. Column 2 is the height of the merge: the given one, else
         that of the tree, raised to that of its highest child (leaves: 0) where it lies below, so
         that the matrix is always monotone. **If there are no heights** (``tree.heights`` is None),
-        column 2 is the number of leaves less one: it puts the merges in a possible order and is no
-        distance, so do not cut the tree at one (``fcluster(Z, t, "distance")``).
+        column 2 is the number of leaves less one: it puts the merges in a possible order but is not
+        a distance, so do not cut the tree at one (``fcluster(Z, t, "distance")``).
 
         Parameters
         ----------
@@ -340,7 +340,7 @@ class Tree:
         Parameters
         ----------
         annotate : callable, optional
-            Given the mask of an internal node, the text to show there.
+            A function that takes the mask of an internal node and returns the text to show there.
 
         Examples
         --------
@@ -390,7 +390,7 @@ class Tree:
         Parameters
         ----------
         leaves : bool
-            Also the masks of the n single leaves.
+            Whether to include the masks of the n single leaves.
 
         Examples
         --------
@@ -512,7 +512,7 @@ class Tree:
         Parameters
         ----------
         labels : iterable of str, or mapping
-            A label for each leaf index; or old label to new label (those missing stay).
+            A label for each leaf index; or old label to new label (labels not in it stay).
 
         Examples
         --------
@@ -594,7 +594,7 @@ class Tree:
         return distance / max(1, 2 * (self.n_leaves - 2)) if normalized else distance
 
     def validate(self) -> None:
-        """Check the definition of a tree; construction always does.
+        """Check that this is a tree by definition, as construction always does.
 
         Raises
         ------
@@ -654,7 +654,7 @@ class Tree:
         return {mask: node for node, mask in enumerate(self.masks)}
 
     def _below(self, node: int) -> Self:
-        """Return the subtree of an internal node, whose rows in post-order are the last to it."""
+        """Return the subtree of an internal node: in post-order, the last rows up to its own."""
         n_below = int(self.sizes[node])
         stop = node - self.n_leaves + 1
         start = stop - (n_below - 1)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 MAX_CLUSTERS = 20_000
 TIME_LIMIT = 30.0
-SETTLED = 1e-3  # a gain of log Z that is none
+SETTLED = 1e-3  # smaller gains of log Z count as zero
 LEAST_PROBABILITY = 1e-7  # of a cluster that is kept
-EXTENSION = 8  # interchanges tried in a round, over the clusters that may be kept
+EXTENSION = 8  # interchanges tried in a round, per cluster that may be kept
 LEAST_MASS = 1e-9  # of an interchange
 BEAM_WIDTH = 100
 SEARCH_SHARE = 0.4  # of the time, at most, before the first round
@@ -93,17 +93,18 @@ def grow(
     ----------
     potential : Potential
     max_clusters : int
-        The most clusters that are kept.
+        The largest number of clusters that are kept.
     time_limit : float
         Seconds, roughly: a round that has begun is finished, and compiling is not counted. None
-        is no limit: then a seed gives the same trellis on any machine.
+        means no limit: a seed then gives the same trellis on any machine.
     rng : None, int or numpy Generator
     n_restarts : int, optional
-        Of local search before the first round, at most; 100 times the number of leaves by default.
+        The most restarts of local search before the first round; by default 100 times the number
+        of leaves.
     max_rounds : int, optional
-        As many as there is time for by default.
+        By default as many as there is time for.
     threads : int, optional
-        For local search.
+        Number of threads for local search.
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(seconds passed, seconds at
         most), or as progress(rounds done, rounds at most) if there is no time limit.
@@ -137,7 +138,7 @@ def grow(
 
 
 class _Pace:
-    """Tells how far a growth is: by its seconds if these are limited, else by its rounds."""
+    """Reports how far a growth has come: in seconds if these are limited, else in rounds."""
 
     def __init__(self, report: Progress, seconds: float | None, max_rounds: int | None) -> None:
         self._report = report
@@ -146,14 +147,14 @@ class _Pace:
         self._done = 0
 
     def tell(self, seconds: float, n_rounds: int) -> None:
-        """Tell where it is."""
+        """Report how far it has come."""
         self._done = int(seconds) if self._by_time else n_rounds
         if self._total is not None:
             self._done = min(self._done, self._total)
         self._report(self._done, self._total)
 
     def finish(self) -> None:
-        """Tell that it is over, often before its time."""
+        """Report that it is finished, often before the limit."""
         total = self._done if self._total is None else self._total
         self._report(total, total)
 
@@ -186,7 +187,7 @@ class _Growing:
         self.solution = self._narrow(SparseTrellis.from_children(children).solve(potential))
 
     def step(self) -> Step:
-        """Where it is."""
+        """The current state."""
         solution = self.solution
         seconds = time.monotonic() - self.start
         size = solution.trellis.n_clusters, solution.trellis.n_splits
@@ -195,7 +196,7 @@ class _Growing:
         return Step(seconds, *size, solution.log_partition, float(best))
 
     def advance(self) -> None:
-        """One round."""
+        """Run one round."""
         before = self.solution
         wide = self._widen(before)
         now = self._narrow(wide)
@@ -230,7 +231,7 @@ class _Growing:
         ).children
 
     def _widen(self, solution: SparseSolution) -> SparseSolution:
-        """The trellis with the interchanges of its trees, the more probable first."""
+        """The trellis extended by interchanges of its trees, the more probable ones first."""
         v = solution.vertices
         chances, masses = solution.split_probabilities(v.splits()), solution.probabilities
         capacity = EXTENSION * self.most
@@ -245,7 +246,7 @@ class _Growing:
         return wide.solve(self.potential)
 
     def _narrow(self, solution: SparseSolution) -> SparseSolution:
-        """The most probable clusters, those of the best tree among them, and all their splits."""
+        """The most probable clusters, including those of the best tree, and all their splits."""
         v = solution.vertices
         p = solution.probabilities.copy()
         possible = solution.best[-1] > FORBIDDEN

@@ -30,10 +30,10 @@ def from_simulator(
     Parameters
     ----------
     jets : sequence
-        Of data sets with as many leaves each, which have a `tree` (and `momenta`, for
+        Data sets with equal numbers of leaves, each with a `tree` (and `momenta`, for
         ``order="norm"``), such as `hctrellis.simulate.ginkgo` returns.
     order : {"norm", "random", "traversal"} or function
-        How the leaves of a data set take the places of the trellis.
+        How the leaves of a data set are assigned to the places of the trellis.
     splits : {"observed", "all"}
     rng : None, int or numpy Generator
         For ``order="random"``.
@@ -57,12 +57,12 @@ def from_beam_search(
     ----------
     potentials : Potential or sequence of Potential
     width : int, optional
-        Of the beam, see `hctrellis.beam_search`.
+        Width of the beam, see `hctrellis.beam_search`.
     n_best : int, optional
-        Trees kept per data set; all that the beam ends with by default.
+        Trees kept per data set; by default all that the beam ends with.
     order : {"norm", "random", "traversal"} or function, optional
-        How the leaves of a data set take the places of the trellis; as they are by default, which
-        makes sense for one data set only.
+        How the leaves of a data set are assigned to the places of the trellis; by default they
+        stay in their order, which makes sense for one data set only.
     splits : {"observed", "all"}
     rng : None, int or numpy Generator
         For ``order="random"``.
@@ -107,7 +107,7 @@ def from_bootstrap(
     splits: Keep = "all",
     rng: Seed = None,
 ) -> SparseTrellis:
-    """The same of a table and of tables with as many columns drawn from it, with replacement."""
+    """The same for a table and for resamples of it: as many columns, drawn with replacement."""
     rows = as_finite(table, "table")
     generator = np.random.default_rng(rng)
     trees = _linkages(rows, methods, metric)
@@ -123,7 +123,7 @@ def _linkages(rows: npt.NDArray[np.float64], methods: Sequence[str], metric: str
         from scipy.spatial.distance import pdist
 
     if rows.ndim != 2 or rows.shape[0] < 2 or rows.shape[1] < 1:
-        raise ValueError(f"table must have two rows or more, one a leaf; got shape {rows.shape}")
+        raise ValueError(f"table must have at least two rows, one per leaf; got shape {rows.shape}")
     distances = pdist(rows, metric)
     if not np.isfinite(distances).all():  # constant rows in a resampling, say
         distances = np.nan_to_num(distances, nan=np.nanmax(distances, initial=0.0))
@@ -136,7 +136,7 @@ def _linkages(rows: npt.NDArray[np.float64], methods: Sequence[str], metric: str
 
 def _stacked(children: list[IntArray], what: str) -> IntArray:
     if not children:
-        raise ValueError(f"a sparse trellis is made from some {what}; got none")
+        raise ValueError(f"expected some {what} to make a sparse trellis from; got none")
     sizes = {len(rows) + 1 for rows in children}
     if len(sizes) > 1:
         found = ", ".join(map(str, sorted(sizes)))

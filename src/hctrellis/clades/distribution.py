@@ -37,16 +37,16 @@ class CladeDistribution(Potential):
     trees : iterable of Tree
         Over the same labels, for instance draws of a Bayesian phylogenetics program.
     weights : array_like of float, optional
-        How much each tree counts: a tree of weight 2 as if it were given twice, and only the
-        ratios of weights matter. Those that the trees have (`WeightedTrees`, as `read_nexus` gives
-        it) by default, else all alike.
+        How much each tree counts: a tree of weight 2 counts as if it were given twice, and only
+        the ratios of weights matter. By default the weights that the trees have (`WeightedTrees`,
+        which `read_nexus` returns), else all are equal.
 
     Attributes
     ----------
     n_observed : int
         Number of trees given, without those of weight 0.
     n_draws : int or None
-        Of how many trees the frequencies are: the sum of the weights if all are whole numbers.
+        The number of trees behind the frequencies: the sum of the weights if all are whole numbers.
         None for other weights, which do not tell how many trees were drawn.
 
     References
@@ -91,14 +91,14 @@ class CladeDistribution(Potential):
         return dict(splits)
 
     def seen(self, items: Cluster) -> float:
-        """The total weight of the trees that have a cluster: their number, without weights."""
+        """The total weight of the trees that have a cluster; without weights, their number."""
         mask = cluster_mask(items, {name: i for i, name in enumerate(self.labels)}, self.n_leaves)
         return self._total if mask.bit_count() == 1 else self._times.get(mask, 0.0)
 
     def interval(self, items: Cluster, level: float = 0.95) -> tuple[float, float] | None:
-        """Where the probability of a cluster lies, if the trees are independent draws.
+        """An interval for the probability of a cluster, if the trees are independent draws.
 
-        Jeffreys' interval of a frequency of `n_draws`; None if that is not known.
+        Jeffreys' interval for a frequency among `n_draws` trees; None if that number is not known.
 
         Examples
         --------
@@ -148,7 +148,7 @@ class CladeDistribution(Potential):
 
     @cached_property
     def _times(self) -> dict[int, float]:
-        """The total weight of the trees that have a cluster, single leaves apart."""
+        """The total weight of the trees that have a cluster; single leaves are left out."""
         times: defaultdict[int, float] = defaultdict(float)
         for (parent, _), count in self._splits.items():
             times[parent] += count
@@ -175,4 +175,4 @@ class CladeDistribution(Potential):
 def _check_size(n_leaves: int, n_clusters: int) -> None:
     """Refuse clusters whose leaves, a byte for each, do not fit in memory."""
     what = f"{n_clusters} clusters of {n_leaves} leaves"
-    check_fits(2 * n_leaves * n_clusters, what, "fewer trees, or of fewer leaves")
+    check_fits(2 * n_leaves * n_clusters, what, "fewer trees, or trees of fewer leaves")

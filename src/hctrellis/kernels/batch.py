@@ -108,7 +108,7 @@ def describe_clusters(sums, sizes, params, root_params, table, width, node):
         for f in range(len(row)):
             store(table, mask * width + FEATURES + f * LANES, splat(row[f]))
         own = splat(own * LOG2E)
-        store(node, mask * LANES, maximum(NEVER, own))  # in this order a NaN stays one
+        store(node, mask * LANES, maximum(NEVER, own))  # in this order NaN propagates
 
 
 # -- the upward pass ---------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def describe_clusters(sums, sizes, params, root_params, table, width, node):
 
 @inner
 def may_split(x):
-    """Whether a split has a weight, as 1 or 0."""
+    """Whether a split is allowed, as 1 or 0."""
     return choose(x - FORBIDDEN, 1.0, 0.0) if CHECKED else 1.0
 
 
@@ -172,7 +172,7 @@ def weigh_block(block, start, each, singles, lattice, table, width, prm, entries
 
 @inner
 def settle_block(block, each, parents, table, width, node, entries):
-    """Add up the entries of some parents and complete their cells; what is no number stays so."""
+    """Add up the entries of some parents and complete their cells; NaN propagates."""
     log_weights, factors, rests = entries
     first = 0
     for p in range(block[0], block[1]):
@@ -202,7 +202,7 @@ def settle_block(block, each, parents, table, width, node, entries):
 
 @inner
 def spread_block(block, start, each, lattice, table, width, node, entries):
-    """How much log2 weight a tree over each of some parents has less than the best, on average.
+    """How far the log2 weight of a tree over each of some parents is below the best, on average.
 
     It is the last vector of a cell. All terms are positive: nothing cancels.
     """
@@ -338,7 +338,7 @@ def trace(left, tables, sizes, params, root_params, stack, children):
 
 @inner
 def answer(at, entropy, lattice, entries, cells, nodes, params, root_params, work, children):
-    """The four answers to the data set in one lane.
+    """The four answers for the data set in one lane.
 
     cells, nodes : the table and what clusters weigh as parents, a row for each cluster
     """
@@ -366,12 +366,12 @@ def solve(given, by_size, sums, params, root_params, lattice, width, entropy, an
 
     given : tuple of float64 arrays, flat, one per sum: of shape (n, n, m), or (n + 1, m) where
         `by_size` says so
-    sums : tuple of as many float64 (LANES 2^n), to work in
+    sums : tuple of as many float64 (LANES 2^n), scratch space
     params, root_params : tuples of float64 (m)
     lattice : clusters by size, int64 (2^n); where each size begins, int64 (n + 2); the list of
         splits, int32
     width : of a cell, with one vector more if the entropy is asked for
-    answers : float64 (m, 4): log partition (NaN if a weight is no number), log weight of the best
+    answers : float64 (m, 4): log partition (NaN if a weight is invalid), log weight of the best
         tree, number of trees, entropy or NaN
     children : int64 (m, n - 1, 2), `Tree.children` of the best trees
     """

@@ -96,7 +96,7 @@ def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
 
 
 def in_range(x: Any) -> Any:
-    """A log weight that a user's function says; NaN if it is too large, or too small but not -inf.
+    """A log weight from a user's function; NaN if it is too large, or too small but not -inf.
 
     NaN is then found by the kernels, wherever it occurs.
     """
@@ -141,7 +141,7 @@ def interpret(chain: Sequence[str], scope: Mapping[str, Any]) -> types.ModuleTyp
 
 
 def _run(chain: Sequence[str], names: dict[str, Any]) -> None:
-    """Run templates one after the other, with these names in the place of what they import."""
+    """Run templates one after the other, with these names in place of what they import."""
     for template in chain:
         path = _FOLDER / f"{template}.py"
         tree = ast.parse(path.read_text())

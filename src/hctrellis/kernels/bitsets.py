@@ -69,7 +69,7 @@ def slot_of(words, hash_, hashes, rows, slots):
 
 @jit
 def number_rows(words, hashes, slots, first):
-    """Number equal rows alike: first[row] is the first row that equals it.
+    """Give equal rows the same number: first[row] is the first row that equals it.
 
     slots : int64 (a power of two above the number of rows), filled with -1: becomes the table.
     """
@@ -141,7 +141,7 @@ def find_splits(start, stop, words, hashes, slots, firsts, mates, starts, found)
 
 @jit
 def leaves_of(words, out):
-    """List the leaves of a cluster; how many."""
+    """List the leaves of a cluster; returns how many."""
     count = 0
     for w in range(words.size):
         word = words[w]

@@ -127,7 +127,7 @@ NOWHERE = math.inf
 """The extreme of no distances at all: +inf for the smallest, -inf for the largest."""
 
 CHECKED = True
-"""Whether a split may have the log weight -inf, or one that is no number: users' functions may."""
+"""Whether a split may have the log weight -inf, or one that is not a number: users' may."""
 
 USES_PARENT = True
 """Whether a split function looks at the features of the parent."""
@@ -136,4 +136,4 @@ GAINS = True
 """Whether a split function is that of separable potentials, gain(L) |R| + gain(R) |L|."""
 
 LINEAR = True
-"""Whether all split functions are (or there are none)."""
+"""Whether all split functions are of that kind (or there are none)."""

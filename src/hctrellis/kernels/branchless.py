@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.support.branch import where
 
-_MOST_STATEMENTS = 400  # of a function without branches; what follows a branch may be there twice
+_MOST_STATEMENTS = 400  # of a rewritten function; what follows a branch may be there twice
 _WHERE, _CALL, _MADE = "hctrellis_where", "hctrellis_call", "hctrellis_made"
 
 Names: TypeAlias = "dict[str, str]"  # what a variable is called now
@@ -64,7 +64,7 @@ class _Rewriter:
     # -- statements ----------------------------------------------------------------------------
 
     def block(self, statements: list[ast.stmt], names: Names) -> ast.expr:
-        """Rewrite statements up to the end of the function; what it then returns."""
+        """Rewrite statements up to the end of the function; returns what that returns."""
         for i, statement in enumerate(statements):
             match statement:
                 case ast.Return(ast.expr() as value):
@@ -116,7 +116,7 @@ class _Rewriter:
                 raise _Stays
 
     def merge(self, branch: ast.If, names: Names) -> None:
-        """A branch both sides of which go on."""
+        """Rewrite a branch after which the function goes on, whichever side was taken."""
         test = self.named(self.test(branch.test, names))
         sides = [dict(names), dict(names)]
         for side, body in zip(sides, (branch.body, branch.orelse), strict=True):
@@ -225,7 +225,7 @@ class _Rewriter:
         return _read(name)
 
     def called(self, function: ast.expr, names: Names) -> ast.expr:
-        """What is called: a compiled function without branches, too, if it has that form."""
+        """The function to call: a compiled one in its form without branches, if it has one."""
         known = self.scope.get(function.id) if isinstance(function, ast.Name) else None
         if not isinstance(known, Dispatcher) or function.id in self.locals:  # type: ignore[attr-defined]
             return self.expression(function, names)

@@ -72,7 +72,7 @@ def insert(s, x, nodes):
 
 @jit
 def walk(start, nodes, order):
-    """List the nodes from the root down, the root of the tree that has a node; how many."""
+    """List the nodes of the tree that has a node, from the root down; returns how many."""
     while nodes[start, UP] >= 0:
         start = nodes[start, UP]
     order[0] = start
@@ -98,7 +98,7 @@ def copy_nodes(source, target):
 
 @inner
 def refresh(x, tree, table, model, splits):
-    """Compute what is kept about an internal node anew from its two children."""
+    """Recompute what is kept about an internal node from its two children."""
     left, right = tree.nodes[x, LEFT], tree.nodes[x, RIGHT]
     for link in range(tree.links.shape[0]):
         for y in range(tree.codes.size):
@@ -116,7 +116,7 @@ def refresh(x, tree, table, model, splits):
 
 @jit
 def plant(nodes, tree, table, model, splits):
-    """Make the tree the given one: nodes whose split is another than before are computed anew."""
+    """Make the tree the given one: nodes whose split has changed are recomputed."""
     fine = True
     old, codes = tree.nodes.copy(), tree.codes.copy()
     copy_nodes(nodes, tree.nodes)
@@ -137,7 +137,7 @@ def plant(nodes, tree, table, model, splits):
 
 @inner
 def prune(left_over, tree, table, model, splits):
-    """Describe what is above a subtree that was cut, less its leaves; returns how many nodes.
+    """Describe the nodes above a subtree that was cut, without its leaves; returns how many.
 
     Their splits are the first to be weighed.
     """
@@ -266,10 +266,10 @@ def try_later(x, tree):
 
 @jit
 def place(s, x, left_over, tree, table, model, splits):
-    """Put a subtree that was cut back as the sibling of x and compute what changes anew.
+    """Put back a subtree that was cut, as the sibling of x, and recompute what changes.
 
-    That is what is above its old and its new place, up to where the two ways meet. These nodes and
-    their children are to be tried.
+    That is what is above its old and its new place, up to where the two paths meet. These nodes and
+    their children are to be tried next.
     """
     nodes = tree.nodes
     insert(s, x, nodes)
@@ -434,7 +434,7 @@ def settle(tree, table, model, splits, kept):
 
 @jit
 def search(n_rounds, tree, table, model, splits, kept, rng):
-    """Perturb the tree and climb again, so many times; False if a log psi is NaN or +inf.
+    """Perturb the tree and climb again, `n_rounds` times; False if a log psi is NaN or +inf.
 
     After a perturbation only what is near it is tried, and all else only if the tree has become
     better than the one before.

@@ -11,12 +11,12 @@ from hctrellis.kernels.simd import LANES, load, store, transpose
 from hctrellis.support.logs import NEVER
 
 LINE = 8  # numbers in a line of the cache
-NEGLIGIBLE = 64.0  # log2 of the largest over the smallest sum that counts
+NEGLIGIBLE = 64.0  # log2 of the ratio of the largest sum to the smallest that counts
 
 
 @jit
 def room(size):
-    """Space for numbers, whose vectors do not lie across two lines of the cache."""
+    """Space for numbers, aligned so that no vector lies across two lines of the cache."""
     space = np.empty(size + LINE)
     start = -(space.ctypes.data // space.itemsize) % LINE
     return space[start : start + size]
@@ -24,7 +24,7 @@ def room(size):
 
 @jit
 def next_tile(sub, others, first, lefts, rights):
-    """The next submasks of a high part, as left and right sides; how many, and where we are.
+    """The next submasks of a high part, as left and right sides; where to go on, and how many.
 
     Positions that are left over repeat the first.
     """
@@ -116,7 +116,7 @@ def by_size(low_bits):
 def negligible_gap(n_leaves):
     """How far (log2) below the largest weight of a tree others may be left out of a sum.
 
-    All trees together, (2n - 3)!! at the most, then change the sum by less than 2^-NEGLIGIBLE.
+    All trees together, at most (2n - 3)!!, then change the sum by less than 2^-NEGLIGIBLE.
     """
     gap = NEGLIGIBLE
     for k in range(3, 2 * n_leaves - 2, 2):

@@ -7,7 +7,7 @@ from typing import Any
 
 from hctrellis.kernels.door import numba
 
-INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels alone
+INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called only by kernels
 
 
 def jit(function: Callable[..., Any], *, cache: bool = True) -> Callable[..., Any]:
@@ -29,7 +29,7 @@ def jit_as(key: str, *, cache: bool) -> Callable[[Callable[..., Any]], Callable[
 
 
 def inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile what only kernels call: it is a part of theirs, in the cache, too.
+    """Compile what only kernels call: it becomes a part of these, in the cache, too.
 
     Called from Python, it would crash: it has no entry point for that.
     """

@@ -2,7 +2,7 @@
 
 In compiled code they take vectors or floats, without branches; outside of it, NumPy arrays (see
 `simd`). exp, expm1, log and log1p of Python and NumPy take vectors as well, for the sake of users'
-functions: those are right for all numbers, the ones of the kernels where the kernels need it.
+functions: they are right for all numbers, those of the kernels only where the kernels need it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def expm1(x):
 
 
 def log(x):
-    """The natural logarithm of normal numbers above 0 (of others compiled vectors know none)."""
+    """The natural logarithm of normal numbers above 0 (undefined for others if compiled)."""
     return np.log(x)
 
 
@@ -159,7 +159,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Vectors that are read from memory where they are used.
 
     LLVM would read them before a loop and keep them in registers, of which there are too few; so it
-    is not shown that the address is constant. (Elsewhere this is no gain.)
+    is hidden that the address is constant. (Elsewhere this gains nothing.)
     """
     kind = args[0].type
     rows = [ir.Constant(kind, [number] * kind.count) for number in _IN_EXP2]
@@ -179,7 +179,7 @@ def _(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 def _parts(x, constants):
     """2^x as (s, p) with 2^x = s + s p, s a power of two and p = 2^f - 1 for |f| <= 1/2."""
     lowest, shifter, c = constants[0], constants[1], constants[2:]
-    x = maximum(lowest, x)  # in this order a NaN stays one
+    x = maximum(lowest, x)  # in this order NaN propagates
     shifted = x + shifter
     f = x - (shifted - shifter)
     f2 = f * f
@@ -227,7 +227,7 @@ def _exp_parts(x):
 
 
 def _vector_exp(x):
-    p, shifted = _exp_parts(minimum(710.0, maximum(-746.0, x)))  # in this order a NaN stays one
+    p, shifted = _exp_parts(minimum(710.0, maximum(-746.0, x)))  # in this order NaN propagates
     half = (shifted - _SHIFTER) * 0.5 + _SHIFTER  # 2^k itself may be too small or too large
     scale = _power_of_two(half)
     return (scale * p + scale) * _power_of_two((shifted - half) + _SHIFTER)
@@ -262,7 +262,7 @@ def _log_of_parts(m, k):
 
 
 def apart(function: Callable[..., Any], result: Any) -> Callable[..., Any]:
-    """A function of a vector as one that is called, instead of becoming a part of its caller.
+    """A function of a vector that is called, instead of becoming a part of its caller.
 
     It has all registers to itself, and it may branch: a call, unlike a branch, is left out by
     `where` if its result is not needed.
@@ -304,7 +304,7 @@ def extend(function: Callable[..., Any], on_vectors: Callable[..., Any]) -> None
 
 @register_jitable(**INNER)
 def log_parts(v):
-    """log(v) as x and m, x + log(m), with m from sqrt(1/2) to sqrt(2); of any numbers."""
+    """log(v) as x and m, x + log(m), with m from sqrt(1/2) to sqrt(2); for any numbers."""
     m, k = mantissa_exponent(v)
     if every(abs(k - 1.0) < 1022.5):  # neither tiny nor huge nor negative: the usual case
         return k * _LN2, m

@@ -8,7 +8,7 @@ from hctrellis.kernels.joins import join, weigh_joins, without
 
 @inner
 def scan(i, active, log_psi, partner, top):
-    """Find the best partner of slot i among the active slots behind it, the first of equals."""
+    """Find the best partner of slot i among the later active slots, the first of equals."""
     partner[i] = -1
     for j in active:
         if j > i and (partner[i] < 0 or log_psi[i, j] > top[i]):
@@ -32,7 +32,7 @@ def update(i, a, b, active, log_psi, partner, top):
 
 @jit
 def compare(start, stop, state, links, table, model, splits):
-    """Weigh the joins of the leaves from start to stop with all behind them.
+    """Weigh the joins of the leaves from start to stop with all later ones.
 
     False if a log psi is NaN or +inf.
     """

@@ -39,7 +39,7 @@ def join(i, j, others, base, links, table, model):
 
 @inner
 def without(slots, slot):
-    """The same slots in the same order, less one; in place."""
+    """The slots without one of them, in the same order; changed in place."""
     at = 0
     for k in range(slots.size):
         if slots[k] != slot:

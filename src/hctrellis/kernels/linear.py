@@ -46,8 +46,8 @@ from hctrellis.kernels.simd import (
 from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER
 
 TILE = LANES  # splits side by side
-RANGE = 800.0  # log2 of the largest over the smallest product that plain doubles are trusted with
-STEEP = 1e6  # a rise beyond comes from forbidden clusters
+RANGE = 800.0  # log2 of the ratio of products up to which plain doubles are trusted
+STEEP = 1e6  # steeper rises come from forbidden clusters
 GENTLE = 300.0  # log2 of the largest u / rest that is multiplied up
 
 

@@ -7,7 +7,7 @@ from hctrellis.kernels.bound import inner
 
 @inner
 def list_split(left, right, parent, cross, splits):
-    """Have the split of a row of the table into two others weighed."""
+    """List the split of one row of the table into two others, to be weighed."""
     k = splits.number[0]
     splits.rows[k, 0] = left
     splits.rows[k, 1] = right

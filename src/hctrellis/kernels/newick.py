@@ -17,7 +17,7 @@ def write_newick(children, names, starts, shared, out):
     names : uint8, the labels of the leaves, one after the other
     starts : int64, where each label begins, and where the last one ends: those of n leaves, if all
         trees share them, or else of m n leaves
-    out : uint8, of the length that all of it has
+    out : uint8, as long as all texts together
     """
     m, n = children.shape[0], children.shape[1] + 1
     lengths = np.empty(2 * n - 1, np.int64)

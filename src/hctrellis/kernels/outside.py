@@ -77,7 +77,7 @@ def root_splits(tables, params, low_bits, cross_tables, source_root, target):
 
 @inner
 def load_parents(node, best, source, low_bits, masks, width, scratch, tops, sources):
-    """The rows of the parents of a tile: what their weight lacks of the best (log2), and source."""
+    """The rows of the parents of a tile: log2 of own weight over best tree, and source."""
     load_tile(best, low_bits, masks, width, tops, 0)
     load_tile(source, low_bits, masks, width, sources, 0)
     if node.size > 0:
@@ -283,7 +283,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
 
 @inner
 def lacks(best, node, index, low):
-    """log2 of what the weight of eight parents lacks of the best; NEVER for forbidden ones."""
+    """log2 of own weight over best tree, of eight parents; NEVER for forbidden ones."""
     top = gather(best, index, low)
     own = gather(node, index, low) if node.size > 0 else splat(0.0)
     return choose(top - FORBIDDEN, own - top, NEVER)

@@ -15,14 +15,14 @@ from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, choose, highest, load, maximum, splat, store, total
 from hctrellis.support.logs import FORBIDDEN, LARGEST, LOG2E, NEVER
 
-LARGE = 1e100  # the square is still a number
+LARGE = 1e100  # its square is still finite
 
 
 @jit
 def list_splits(parents, lefts, rights):
     """The children of every split of every parent, given as masks of equal size.
 
-    The left one has the lowest leaf, and grows.
+    The left child has the lowest leaf; its masks increase.
     parents : int64 (p); lefts, rights : int64 (p * (2^(m-1) - 1)) for parents of m leaves.
     """
     k = 0

@@ -11,7 +11,7 @@ SPLITTER = 2.0**27 + 1
 
 @jit
 def minkowski_products(momenta):
-    """As of `potentials.jets`, to the last bit, for jets of equal numbers of particles.
+    """As in `potentials.fourvectors`, to the last bit, for jets of equal numbers of particles.
 
     momenta : float64 (4, n, m) of m jets; returns float64 (n, n, m), the lower triangle filled.
     """

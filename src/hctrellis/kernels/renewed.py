@@ -1,8 +1,8 @@
-"""A user's Numba function: compiled anew, so that it is what its text and its globals now say.
+"""A user's Numba function, compiled anew, so that it follows its text and its globals of now.
 
-Numba compiles a function when it is first called, and globals are constants from then on, each in
-the version for each kind of arguments. A copy of the function, and of the Numba functions it calls,
-has no such past.
+Numba compiles a function when it is first called, and globals are constants from then on, in
+each version for a kind of arguments. A copy of the function, and of the Numba functions it calls,
+starts afresh.
 """
 
 from __future__ import annotations

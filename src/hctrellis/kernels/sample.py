@@ -21,7 +21,7 @@ def split_samples(
     out,
     out_l,
 ):
-    """Draw a split of `parent` for the samples that have reached it, `most` of them at the most.
+    """Draw a split of `parent` for the samples that have reached it, at most `most` of them.
 
     Those that are left are still linked to the parent.
 

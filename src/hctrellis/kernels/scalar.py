@@ -1,7 +1,7 @@
 """The recursions of log Z, MAP and count, one split at a time in natural logarithms.
 
-A template (see `bind`), on top of `weights`: the plain text of the mathematics, what the vectorised
-pass is held against and measured beside, and the pass that counts trees.
+A template (see `bind`), on top of `weights`: the mathematics in plain form, against which the
+vectorised pass is checked and timed, and the pass that counts trees.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def node_log_weight(parent, node):
 def weigh_splits(
     parents, offsets, lefts, rights, features, node, params, root_params, distances, log_weights
 ):
-    """Fill log psi of splits, listed one parent after the other (see `passes`); of masks."""
+    """Fill log psi of splits, listed one parent after the other (see `passes`), as masks."""
     root = features.shape[1] - 1
     for p in range(parents.size):
         parent = parents[p]
@@ -100,7 +100,7 @@ def count_trees(start, stop, features, node, params, root_params, distances, cou
         prm = root_params if parent == root else params
         trees = 0.0
         remainder = np.uint64(0)
-        products = np.uint64(0)  # of numbers below 2^16: as many as there are splits fit
+        products = np.uint64(0)  # of numbers below 2^16: the sum over all splits fits
         sub = others
         while sub > 0:
             sub = (sub - 1) & others

@@ -2,7 +2,7 @@
 
 In compiled code `load`, `store`, `splat`, `pack`, `lane` and the arithmetic operators work on
 vectors of eight doubles (LLVM's ``<8 x double>``, lowered to whatever the CPU has: where that is
-four, it computes two in turn, and need not wait for either); `maximum`, `minimum`, `choose` and
+four, it computes two in turn that need not wait for each other); `maximum`, `minimum`, `choose` and
 `sqrt` take vectors or floats, as do the functions of `elementary`. Outside compiled code the same
 names take NumPy arrays, so one source text of a split function serves the vector kernels, the
 scalar kernels and NumPy; with the JIT disabled a vector is simply an array of eight.
@@ -49,7 +49,7 @@ class Vector(types.Type):
         super().__init__(name=f"Vector{LANES}")
 
     def can_convert_from(self, typingctx: Any, other: Any) -> Any:
-        """So that a variable may start as a number and become a vector in a loop."""
+        """Allow a variable to start as a number and become a vector in a loop."""
         return Conversion.safe if isinstance(other, types.Float | types.Integer) else None
 
 
@@ -130,7 +130,7 @@ def gather(table, index, offset):
 
 
 def transpose(a, b, c, d, e, f, g, h):
-    """Eight vectors read as rows, given back as columns."""
+    """Eight vectors read as rows, returned as columns."""
     return tuple(np.array([a, b, c, d, e, f, g, h]).T)
 
 
@@ -438,7 +438,7 @@ for _two in _VECTOR_PAIRS:
 
 @overload(where, jit_options=INNER)
 def _where_of_pairs(condition, a, b):
-    """Of x and factor: each of the two is chosen."""
+    """For x and factor: each of the two is chosen."""
     if not all(isinstance(kind, types.BaseTuple) and len(kind) == 2 for kind in (a, b)):
         return None
     return lambda condition, a, b: (where(condition, a[0], b[0]), where(condition, a[1], b[1]))
@@ -459,7 +459,7 @@ def _choice(function: Callable[..., Any], comparison: str) -> None:
 
     for pair in ((VECTOR, VECTOR), (VECTOR, types.Float), (types.Float, VECTOR)):
         lowered(function, VECTOR, *pair)(codegen)
-    if function in (maximum, minimum):  # others know floats already
+    if function in (maximum, minimum):  # the others take floats already
         lowered(function, types.float64, types.float64, types.float64)(codegen)
 
 

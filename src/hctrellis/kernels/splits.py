@@ -67,7 +67,7 @@ def _non_stop_row(size, sums, params):
 
 @register_jitable
 def _go_on(ratio, params):
-    """1 - F for ratio = t_cut / T, as factor e^x: nothing cancels, and nothing vanishes."""
+    """1 - F for ratio = t_cut / T, as factor e^x, without cancellation or underflow."""
     lam = params[0]
     stops = minimum(ratio, 1.0)
     above = expm1(maximum(-lam * (1.0 - stops), -700.0))

@@ -32,12 +32,12 @@ from hctrellis.kernels.weights import add_entries, log2_weight
 from hctrellis.support.logs import FORBIDDEN, NEVER
 
 TILE = 16  # splits side by side
-FACTOR_RANGE = 200.0  # log2 of the largest over the smallest factor
+FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest
 
 
 @inner
 def load_side(features, best, rest, low_bits, masks, count, width, out_f, out_best, out_rest):
-    """The rows of one side (left or right) of a tile; single leaves are left out if apart."""
+    """The rows of one side (left or right) of a tile; single leaves are left out if LEAF_APART."""
     for f in range(features.shape[0]):
         load_tile(features[f], low_bits, masks, width, out_f, f * (TILE << low_bits))
     load_values(best, rest, low_bits, masks, count, width, out_best, out_rest)

@@ -49,7 +49,7 @@ def unite(c, a, b, links, i, j, table, model):
 
 @jit
 def describe_leaves(n, table, model):
-    """Fill the first n rows, leaves whose size and sums are there."""
+    """Fill the first n rows, of leaves whose size and sums are already there."""
     for leaf in range(n):
         fill_cluster(table, leaf, model.params)
 

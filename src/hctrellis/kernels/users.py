@@ -1,6 +1,6 @@
 """Users' functions in the kernels: what they return, and in which form they are compiled.
 
-A user's function says log psi of one split, or x and factor, whose weight is factor * e^x. It is
+A user's function returns log psi of one split, or x and factor, for the weight factor * e^x. It is
 computed for eight splits at a time if it takes vectors, as it stands or without its branches (see
 `branchless`); if not, it is called for one split after the other.
 """

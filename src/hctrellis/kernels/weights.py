@@ -91,7 +91,7 @@ def split_log_weight(left, right, parent, features, params, distances):
 def log2_weight(x, best):
     """log2 of a split's weight with the best trees of its children; forbidden ones stay finite."""
     if CHECKED:
-        x = maximum(NEVER, x)  # in this order a NaN stays one
+        x = maximum(NEVER, x)  # in this order NaN propagates
     return x * LOG2E + best
 
 
@@ -100,7 +100,7 @@ def best_split(parent, tables, params, low_bits, cross_tables):
     """The child with the lowest leaf of the best split of a cluster.
 
     Among splits whose log weights agree with the best to TIE, relative to their size, the one in
-    which that child is the smallest number: the rule does not depend on the order of computation.
+    which that child has the smallest mask: the rule does not depend on the order of computation.
     """
     _features, best, _rest, node = tables
     top = best[parent] - (node[parent] if node.size > 0 else 0.0)

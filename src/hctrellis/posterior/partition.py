@@ -29,16 +29,16 @@ FLOOR = 1e-3  # probability of a cluster that it considers
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition:
-    """Disjoint clusters that cover the leaves, that with the first leaf first.
+    """Disjoint clusters that cover the leaves, the one with the first leaf first.
 
     Attributes
     ----------
     labels : tuple of str
-        Of the leaves.
+        Labels of the leaves.
     masks : tuple of int
         The clusters; leaf i is bit i.
     probabilities : float64 array
-        That a tree has each of them; 1 for a single leaf.
+        The probability that a tree has each of them; 1 for a single leaf.
     is_exact : bool
         Whether all partitions were considered, not only those of one tree.
     """
@@ -69,13 +69,13 @@ class Partition:
 
 
 def cut_tree(post: Posterior, tree: Tree, n_clusters: int) -> Partition:
-    """A tree without its highest merges.
+    """The clusters that remain of a tree without its highest merges.
 
     Parameters
     ----------
     post : Posterior
     tree : Tree
-        Over the same leaves. Without heights, a larger cluster is a higher one.
+        Over the same leaves. If it has no heights, larger clusters count as higher.
     n_clusters : int
 
     Examples
@@ -94,7 +94,7 @@ def cut_tree(post: Posterior, tree: Tree, n_clusters: int) -> Partition:
 
 
 def probable_partition(post: Posterior, threshold: float = 0.5) -> Partition:
-    """The largest clusters of probability above `threshold`, at least 1/2, the root apart.
+    """The largest clusters, except the root, of probability above `threshold` (at least 1/2).
 
     Leaves in none of them stay single.
 
@@ -115,13 +115,13 @@ def best_partition(
 ) -> Partition:
     """The n_clusters disjoint clusters that cover the leaves and are most probable.
 
-    The sum over leaves of the probability of the leaf's cluster is greatest, or, if `total` is
+    They maximise the sum over leaves of the probability of the leaf's cluster, or, if `total` is
     "clusters", the sum over clusters of their probabilities, which favours single leaves, since
     every tree has those. Disjoint clusters always fit into one tree,
     so this is a question about sets of leaves, answered by a dynamic program over all of them for
     up to 18 leaves: exactly, among clusters of probability 0.001 or more and those of the MAP tree.
-    For more leaves only the clusters of one tree are considered, that with the greatest expected
-    number of right clusters; `is_exact` says which.
+    For more leaves only the clusters of one tree are considered, the one with the greatest expected
+    number of correct clusters; `is_exact` says which.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def _best_sums(left: FloatArray, right: FloatArray, most: int) -> FloatArray:
 
 
 def _worth(post: Posterior, masks: Sequence[int], by_size: bool) -> FloatArray:
-    """The probability of each cluster, times its number of leaves if that counts."""
+    """The probability of each cluster, times its number of leaves if `by_size`."""
     probabilities = [post.cluster_probability(mask) for mask in masks]
     return np.array(probabilities) * ([mask.bit_count() for mask in masks] if by_size else 1.0)
 
@@ -223,7 +223,7 @@ def _partition(post: Posterior, masks: Iterable[int], is_exact: bool = True) -> 
 
 
 def _outermost(masks: list[int]) -> list[int]:
-    """Those of nested or disjoint clusters that lie in no other."""
+    """Those of some nested or disjoint clusters that lie in no other of them."""
     found, covered = [], 0
     for mask in sorted(masks, key=int.bit_count, reverse=True):
         if not mask & covered:
@@ -239,5 +239,7 @@ def _singles(post: Posterior) -> list[int]:
 def _as_number(n_clusters: object, post: Posterior) -> int:
     number = as_count(n_clusters, "n_clusters")
     if number > post.n_leaves:
-        raise ValueError(f"{post.n_leaves} leaves make at most as many clusters; got {number}")
+        raise ValueError(
+            f"n_clusters must be at most {post.n_leaves}, the number of leaves; got {number}"
+        )
     return number

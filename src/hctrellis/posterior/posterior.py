@@ -1,4 +1,4 @@
-"""The posterior: a potential on a trellis, after the passes; what users ask."""
+"""The posterior: what users ask about a potential on a trellis, after the passes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Posterior:
         The upward pass of a potential over the trellis.
     trellis : FullTrellis or SparseTrellis
     threads : int, optional
-        For passes to come.
+        Number of threads for later passes.
     growth : Growth, optional
     """
 
@@ -164,7 +164,7 @@ class Posterior:
     ) -> LogWeightDistribution:
         """The distribution of the log weight over the posterior.
 
-        If there are at most `size` trees, all of them are listed; if not, as many are drawn.
+        If there are at most `size` trees, all of them are listed; if not, `size` trees are drawn.
 
         Parameters
         ----------
@@ -217,10 +217,10 @@ class Posterior:
     def map_tree(self) -> Tree:
         """The tree of largest weight.
 
-        Ties are broken alike on every machine and for any number of threads: from the root
-        down, among splits whose log weights agree to 1e-12 relative to their size, the one is taken
-        in which the child that holds the first leaf of the cluster is the smallest number (leaf i
-        counts 2^i).
+        Ties are broken in the same way on every machine and for any number of threads: from the
+        root down, among splits whose log weights agree to 1e-12 relative to their size, the one is
+        taken in which the child that holds the first leaf of the cluster has the smallest mask (as
+        a number; leaf i counts 2^i).
 
         Raises
         ------
@@ -307,7 +307,7 @@ class Posterior:
     def probability(
         self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
     ) -> float:
-        """The probability that a tree contains all these clusters or sub-trees, and lacks those."""
+        """The probability that a tree contains some clusters or sub-trees, and lacks others."""
         return math.exp(self.given(contains, lacks).log_partition - self.log_partition)
 
     @renamed(clusters="contains", forbidden="lacks")
@@ -317,7 +317,7 @@ class Posterior:
         """The posterior over the trees that contain some clusters or sub-trees, and lack others.
 
         A `Tree` that is contained stands for all its clusters. Weights are those of this
-        posterior, so exp(log Z - log Z here) is the probability of the condition.
+        posterior, so exp(log Z there - log Z here) is the probability of the condition.
         """
         self._check_possible()
         condition = Constraint(self.labels, self._contained(contains), map(self._mask, lacks))
@@ -336,15 +336,15 @@ class Posterior:
     def coclustering(self, size: int) -> Coclustering:
         """How closely every two leaves are clustered.
 
-        The clusters of at most `size` leaves that lie in none other such partition the leaves of a
-        tree; two leaves share one exactly if their smallest common cluster has at most `size`.
+        The maximal clusters of at most `size` leaves partition the leaves of a tree; two leaves
+        share one exactly if their smallest common cluster has at most `size` leaves.
         """
         n = self.n_leaves
         if not isinstance(size, int | np.integer) or not 1 <= size <= n:
             raise ValueError(f"size must be a whole number from 1 to {n}; got {size!r}")
         p = self._probabilities
         sizes = self._solution.vertices.sizes
-        last = self._solution.around(p * (sizes > size))  # in the tree, its parent beyond size
+        last = self._solution.around(p * (sizes > size))  # with a parent of more than `size` leaves
         last[sizes > size] = 0.0
         if size == n:
             last[self._solution.root] = 1.0
@@ -366,7 +366,7 @@ class Posterior:
     # ---- samples and summaries ----------------------------------------------------------------
 
     def sample(self, size: int, rng: Seed = None) -> TreeSample:
-        """Trees drawn independently from the posterior, exactly.
+        """Trees drawn independently and exactly from the posterior.
 
         Parameters
         ----------
@@ -392,9 +392,9 @@ class Posterior:
         return ConsensusTree(self.labels, support, self.potential)
 
     def expected_clusters_tree(self) -> Tree:
-        """The tree with the largest expected number of clusters that are right.
+        """The tree with the largest expected number of correct clusters.
 
-        It maximises the sum of the probabilities of its clusters over all trees of the trellis.
+        Among all trees of the trellis, it maximises the sum of the probabilities of its clusters.
         """
         rewards = Rewards(self.labels, self._probabilities)
         return self.potential.with_heights(self.trellis.solve(rewards, self._threads).map_tree)

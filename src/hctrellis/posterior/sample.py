@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hctrellis.trellis.solution import Solution
 
 BYTES_PER_ENTRY = 40  # while samples are drawn, for each of their n - 1 clusters
-AT_ONCE = 200_000  # samples that one call of the kernel takes: the time until Ctrl-C is heard
+AT_ONCE = 200_000  # samples drawn by one call of the kernel, which Ctrl-C has to wait for
 
 
 def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
@@ -38,7 +38,7 @@ def draw(solution: Solution, size: int, rng: Seed = None) -> TreeSample:
     entries = int(size) * (n - 1)
     vertices = solution.vertices
     needed = BYTES_PER_ENTRY * entries + 8 * (int(size) + len(vertices))
-    check_fits(needed, f"{size} trees of {n} leaves", "a smaller size, again and again")
+    check_fits(needed, f"{size} trees of {n} leaves", "fewer trees per call")
     uniforms, owners = np.empty(entries), np.empty(entries, np.int64)
     links = np.empty(entries + 1, np.int64)  # the last one counts the entries
     generator = np.random.default_rng(rng)
@@ -181,7 +181,7 @@ class TreeSample(TreeList):
 
 
 def _different(keys: IntArray) -> IntArray:
-    """The different ones of some numbers, sorted."""
+    """The distinct numbers of an array, sorted."""
     parts = [np.unique(keys[start:stop]) for start, stop in in_steps(0, len(keys))]
     return np.unique(np.concatenate([keys[:0], *parts]))
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
     from hctrellis.trellis.solution import Solution
 
-BYTES_PER_SPLIT = 300  # of a tree in order, with what stands in line for it
-CHECKED = 10_000  # trees after which we look again whether there is memory
+BYTES_PER_SPLIT = 300  # of a ranked tree, with its entries in the queue
+CHECKED = 10_000  # trees after which the memory is checked again
 
 
 # ---- the best trees ---------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def rank(
     limit: int,
     enough: Callable[[float], bool] | None = None,
 ) -> RankedTrees:
-    """The best trees in order, up to a limit, or until `enough`, told each probability, says so.
+    """The best trees in order, up to a limit, or until `enough(probability of the tree)` is True.
 
     best is the log weight of the best tree.
     """
@@ -102,11 +102,11 @@ def rank(
 
 
 def _check_memory(solution: Solution, count: int) -> None:
-    """Refuse so many trees, or as many as there are, if they do not fit into memory."""
+    """Refuse this many trees, or all if there are fewer, if they do not fit into memory."""
     n = solution.potential.n_leaves
     if count > CHECKED:
         count = min(count, solution.n_trees)
-    check_fits(BYTES_PER_SPLIT * count * n, f"{count} trees of {n} leaves in order", "fewer")
+    check_fits(BYTES_PER_SPLIT * count * n, f"{count} trees of {n} leaves in order", "fewer trees")
 
 
 def best_first(solution: Solution, limit: int) -> Iterator[_Ranked]:
@@ -136,7 +136,7 @@ def best_first(solution: Solution, limit: int) -> Iterator[_Ranked]:
 
 
 class _Listed(NamedTuple):
-    """The splits of a cluster, best first. (Views give one number faster than arrays.)"""
+    """The splits of a cluster, best first. (Views give single numbers faster than arrays.)"""
 
     lefts: memoryview
     rights: memoryview
@@ -146,7 +146,7 @@ class _Listed(NamedTuple):
 class _Choices:
     """The splits of clusters, best first; listed when a cluster is first met.
 
-    The best k trees take none but the best k splits of a cluster.
+    The best k trees use only the best k splits of a cluster.
     """
 
     def __init__(self, solution: Solution, limit: int) -> None:
@@ -198,7 +198,7 @@ class _Choices:
     def change(self, splits: _TreeSplits, k: int, taken: int) -> _TreeSplits:
         """The splits of a tree with another choice at the k-th cluster, the best ones below it.
 
-        The splits below a cluster follow its own, and all trees over it have as many.
+        The splits below a cluster follow its own, and every tree over it has equally many.
         """
         parent, _ = splits[k]
         lefts, rights, _ = self._list(parent)
@@ -220,7 +220,7 @@ class ConsensusTree:
     support : mapping from int to float
         The probability of each cluster (mask), the root included, single leaves not.
     potential : Potential or None
-        What gives heights to `to_tree`.
+        Where `to_tree` takes heights from.
     """
 
     labels: tuple[str, ...]

@@ -35,7 +35,7 @@ class ClusterTable(Sequence[ClusterRow]):
         Leaf i is bit i.
     probabilities : float64 array
     is_exact : bool
-        Whether all trees were considered; if not, probabilities are given the trees that were.
+        Whether all trees were considered; if not, probabilities are conditional on those that were.
     """
 
     labels: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""Potentials: models that weigh the splits of a tree, one a file; `base` is the contract."""
+"""Potentials: models that weigh the splits of a tree, one per file; `base` is the contract."""

@@ -10,7 +10,7 @@ psi(L, R) > 0 (or 0: forbidden), and a tree by the product over its splits. A mo
   `params`; a term of log psi that depends on the parent alone (`own`) comes with the features;
 - `separable`: if the log weight of a tree is a sum of one term per cluster (and gains that grow
   with the sibling's size), those terms; a faster kernel then serves it;
-- `heights`: at which height clusters merge, for plots and linkage matrices, if there are such.
+- `heights`: the heights at which clusters merge, for plots and linkage matrices, if it has any.
 
 Potentials add: log psi of ``a + b`` is the sum of both.
 """
@@ -101,11 +101,11 @@ class Potential(ABC):
     has_energy: bool = True
     """Whether the log weight is an energy; a constraint, which only forbids, has none."""
     height_name: str = "height"
-    """What `heights` are, for axes."""
+    """What `heights` measure, for the labels of axes."""
     distances: FloatArray | None = None
-    """What the least or greatest distance between two clusters is taken of, if `code` asks."""
+    """Between leaves, if `code` asks for the least or greatest distance between two clusters."""
     broadcasts: bool = False
-    """Whether `evaluate` takes splits in rows, one per parent, with one number of each parent."""
+    """Whether `evaluate` takes splits in rows, one per parent, and each parent's features once."""
 
     # ---- the contract -------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Potential(ABC):
 
     @abstractmethod
     def code(self) -> SplitCode | None:
-        """How log psi follows from features; None if only NumPy can tell (see `evaluate`)."""
+        """How log psi follows from features; None if only NumPy can tell it (see `evaluate`)."""
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         """The parameters of `code`, for the split at the root or for all others."""
@@ -126,7 +126,7 @@ class Potential(ABC):
         return None
 
     def heights(self, tree: Tree) -> FloatArray | None:
-        """At which height each cluster of a tree is merged, in the order of ``tree.children``.
+        """The height at which each cluster of a tree is merged, in the order of ``tree.children``.
 
         None if the model has no such heights. Trees that are found for a potential carry these
         (``tree.heights``), and plots, linkage matrices and branch lengths show them. A sum of
@@ -197,8 +197,8 @@ class Potential(ABC):
         root : bool
             Whether the parents are the root.
         single : bool array, shape (2, m)
-            Whether the left and the right children are single leaves; of no meaning where `code`
-            does not tell these apart.
+            Whether the left and the right children are single leaves; ignored where `code` does not
+            tell these apart.
         cross : array or None
             The least or greatest distance between the children, if `code` asks for it.
         """

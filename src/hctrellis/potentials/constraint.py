@@ -94,7 +94,7 @@ class Rewards(_ClusterPotential):
     ----------
     labels : iterable of str
     rewards : float64 array, shape (2^n,)
-        Of every mask.
+        A reward for every cluster, by its mask.
     """
 
     def __init__(self, labels: Iterable[object], rewards: FloatArray) -> None:

@@ -66,7 +66,7 @@ class CorrelationClustering(Potential):
         if self.n_leaves > 2 and not (self.affinity < 0).any():
             warnings.warn(
                 "no affinity is negative, so every tree has the same weight (positive pairs are "
-                "cut once in any tree); subtract a level, for instance the mean, first",
+                "cut once in any tree); subtract a constant, for instance the mean, first",
                 stacklevel=2,
             )
 
@@ -87,7 +87,7 @@ class CorrelationClustering(Potential):
         return CORRELATION
 
     def heights(self, tree: Tree) -> FloatArray:
-        """The largest affinity less the mean one across each merge; never falling upwards."""
+        """The largest affinity minus the mean affinity across each merge; never falling upwards."""
         return similarity_heights(self.affinity, self._members(tree), tree)
 
     def separable(self, clusters: Clusters) -> Separable:

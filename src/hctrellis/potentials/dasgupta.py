@@ -71,11 +71,11 @@ class Dasgupta(Potential):
         return DASGUPTA
 
     def heights(self, tree: Tree) -> FloatArray:
-        """The largest similarity less the mean one across each merge; never falling upwards."""
+        """The largest similarity minus the mean one across each merge; never falling upwards."""
         return similarity_heights(self.similarity, self._members(tree), tree)
 
     def separable(self, clusters: Clusters) -> Separable:
-        """A pair inside L that had paid |L| saves |R| when L itself is a cluster.
+        """A pair inside L saves |R| compared with a pair that meets only in the parent.
 
         cost = n w(all) - sum over splits of (w(L) |R| + w(R) |L|)
         """

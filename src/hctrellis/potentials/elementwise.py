@@ -1,4 +1,4 @@
-"""Arrays that can only be computed with elementwise: a test of what a function does with arrays."""
+"""Arrays that allow only elementwise operations: a test of what a function does with arrays."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FUNCTIONS = (np.where, np.clip)
 class Elementwise(NDArrayOperatorsMixin):
     """An array that takes operators, ufuncs, `numpy.where` and `numpy.clip`; nothing else.
 
-    It has no length and no items, and no branch depends on it. So a function that takes it does the
-    same to all elements, whatever the values, and takes arrays of any shapes that broadcast.
+    It has no length and no items, and no branch may depend on it. So a function that takes it does
+    the same to all elements, whatever the values, and takes arrays of any shapes that broadcast.
     """
 
     def __init__(self, values: Any) -> None:
@@ -38,7 +38,7 @@ class Elementwise(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Elementwise:
         if not isinstance(index, tuple) or index:
-            raise TypeError("only all of it may be asked for, by [()]")
+            raise TypeError("only the whole array may be asked for, by [()]")
         return self
 
     def __array__(self, *arguments: Any, **options: Any) -> Any:
@@ -50,7 +50,7 @@ class Elementwise(NDArrayOperatorsMixin):
 
 def _applied(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     if any(np.ndim(item) > 0 for item in inputs if not isinstance(item, Elementwise)):
-        return NotImplemented  # of a shape of its own
+        return NotImplemented  # another array, with a shape of its own
     found = function(*(item.values if isinstance(item, Elementwise) else item for item in inputs))
     return tuple(map(Elementwise, found)) if isinstance(found, tuple) else Elementwise(found)
 
@@ -59,7 +59,7 @@ def is_elementwise(function: Callable[..., Any], *rows: Sequence[FloatArray]) ->
     """Whether a function of sequences of arrays does nothing but compute elementwise."""
     try:
         found = function(*([Elementwise(row) for row in side] for side in rows))
-    except Exception:  # whatever it raises if it cannot do what it wants to
+    except Exception:  # whatever it raises where it needs more than that
         return False
     parts = found if isinstance(found, tuple) else (found,)
     return all(isinstance(part, Elementwise) or np.isscalar(part) for part in parts)

@@ -1,10 +1,10 @@
 """Four-momenta of particles: their products, and particles off their mass shells.
 
 Rows are E, px, py, pz; arrays of them have the shape (..., n, 4), for one jet or for many of equal
-size. Momenta that were rounded when they were written, to so many digits or to single precision,
+size. Momenta that were rounded when they were written, to a few digits or to single precision,
 may leave a light particle with E < |p|: it is *space-like*. To put it on its mass shell is to set
 E = |p|. That moves the squared mass t of the clusters that hold it, for a soft particle by next to
-nothing and for a hard one by a lot, so it is judged by that: see `repair`.
+nothing and for a hard one by a lot. Repairs are judged by how far they move it: see `repair`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from hctrellis.support.types import BoolArray, FloatArray
 
 OnShell: TypeAlias = Literal["auto"] | bool
-"""Which space-like particles are put on their mass shells: where it cannot matter, all, none."""
+"""Which space-like particles are put on their mass shells: "auto", where it cannot matter; True,
+all; False, none."""
 
 ROUNDING = 1e-14  # -m^2 / E^2 of a massless particle in double precision
-MOST_CHANGE = 0.1  # of the squared mass of any cluster that counts, relative
+MOST_CHANGE = 0.1  # relative, of the squared mass of any cluster that counts
 LARGEST_ENERGY = 1e30  # and LEAST_SQUARE: where kernels neither overflow nor lose small numbers
 LEAST_SQUARE = 1e-60
 
@@ -32,9 +33,9 @@ class Repair(NamedTuple):
     ----------
     momenta : float64 array, shape (..., n, 4)
     moved : bool array, shape (..., n)
-        Which particles these are.
+        Which particles were put there.
     changes : float64 array, shape (..., n)
-        How much each of them adds, at most, to the squared mass of any cluster, relative.
+        The most that each of them adds to the squared mass of any cluster, relative to that mass.
     """
 
     momenta: FloatArray
@@ -54,7 +55,7 @@ def sizes(momenta: FloatArray) -> FloatArray:
 
 
 def space_like(momenta: FloatArray) -> BoolArray:
-    """Whether E < |p|, by more than rounding in double precision; False for what is no number."""
+    """Whether E < |p|, by more than rounding in double precision; False for NaN."""
     return np.asarray(momenta[..., 0] < (1 - ROUNDING / 2) * sizes(momenta))
 
 
@@ -62,9 +63,9 @@ def repair(momenta: FloatArray, t_cut: float) -> Repair:
     """Put space-like particles on their mass shells, and bound what that does to the model.
 
     If the energies of particles i grow by d_i, the squared mass of a cluster C grows by at most
-    2 E(C) times the sum of its d_i, where E(C) and below t are those after the repair. Relative to
-    t(C) that is a sum over particles i of 2 d_i E(C) / t(C), and each is bounded twice, by what t
-    is at least: the sum of the t_ij of i with all others of C.
+    2 E(C) times the sum of its d_i, where E(C), and t below, are those after the repair. Relative
+    to t(C) that is a sum over particles i of 2 d_i E(C) / t(C). Each term has two bounds, since t
+    is at least the sum of the t_ij of i with all other particles of C.
 
     - E(C) / t(C) does not exceed the largest (E_i + E_j) / t_ij.
     - Only clusters of t(C) >= t_cut matter: E(C) / t(C) does not exceed E / t_cut, E being the
@@ -87,7 +88,7 @@ def repair(momenta: FloatArray, t_cut: float) -> Repair:
 
 
 def _energy_per_square(momenta: FloatArray, t_cut: float) -> FloatArray:
-    """A bound of E(C) / t(C), over the clusters C of two or more that hold a particle, for each."""
+    """For each particle, a bound on E(C) / t(C) over the clusters C of two or more that hold it."""
     energies = momenta[..., 0]
     n = energies.shape[-1]
     t = np.maximum(minkowski_products(momenta), 0.0)
@@ -107,8 +108,8 @@ def _energy_per_square(momenta: FloatArray, t_cut: float) -> FloatArray:
 def minkowski_products(momenta: FloatArray) -> FloatArray:
     """t of single particles on the diagonal, 2 p_i p_j elsewhere; rounded once.
 
-    Particles are almost massless and almost parallel: what is left of the four products may be a
-    tiny part of them, so each is a sum of two floats that is exact, and so are their sums.
+    Particles are almost massless and almost parallel: the four products nearly cancel. So each is
+    kept exactly, as a sum of two floats, and so are their sums.
     """
     rows, columns = momenta[..., :, None, :], momenta[..., None, :, :]
     high, low = _product(rows[..., 0], columns[..., 0])

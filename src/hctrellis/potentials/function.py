@@ -26,7 +26,7 @@ _REMEMBERED = 200  # log weights of splits, about, that are kept to be compared 
 
 
 class FunctionPotential(Potential):
-    """log psi(L, R) by a function of the features of L, R and their union P.
+    """log psi(L, R) given by a function of the features of L, R and their union P.
 
     The function is called as ``function(left, right, parent)``; ``left[f]`` is feature f of the
     left child, and so on. It must be symmetric in left and right, and return log psi: a number
@@ -43,22 +43,22 @@ class FunctionPotential(Potential):
       float. It is compiled into the kernels, for eight splits at a time if it is made of
       arithmetic, of max, min, abs, sqrt, exp, expm1, log and log1p (of Python or NumPy), and of
       branches: `hctrellis.where`, or ``if``, of which both sides are then computed and one is
-      chosen. With other functions, with ``while``, or without a text (typed at a prompt), it works
-      as well but is called for one split after the other, which takes several times longer.
+      chosen. With other functions, with ``while``, or without source text (typed at a prompt), it
+      works as well but is called for one split after the other, which takes several times longer.
 
     What depends on one cluster alone is best made a feature: it is then computed once per cluster,
     not once per split.
 
-    The function must stay what it is: if something that it refers to, such as a global, changes
-    after the potential is made, what is asked next says so in an error; make a new potential. (It
+    The function must not change: if something that it refers to, such as a global, changes after
+    the potential is made, the next question raises an error; make a new potential. (The function
     may keep notes, such as counts or results, in lists, dictionaries or globals of its own.)
 
     Parameters
     ----------
     function : callable
     features : callable or array_like
-        ``features(clusters)`` returns an array per feature, in a list, with one number per cluster;
-        it may ask ``clusters.sizes``, ``clusters.leaf_sums(values)``,
+        ``features(clusters)`` returns a list of arrays, one per feature, with one number per
+        cluster; it may use ``clusters.sizes``, ``clusters.leaf_sums(values)``,
         ``clusters.pair_sums(matrix)`` and ``clusters.members``. Or an array, shape (n,) or (n, d):
         values of the leaves, which are summed over a cluster.
     n_leaves : int, optional

@@ -21,8 +21,9 @@ def similarity_heights(
     """How dissimilar the two parts of each merge are, raised where a part merged higher.
 
     The largest similarity of two leaves less the mean similarity between the leaves of one part
-    and those of the other: average linkage of largest - similarity. 0 joins what is as similar as
-    can be. The members are the left child, right child and parent of each split of the tree.
+    and those of the other: average linkage of largest - similarity. The height is 0 if the parts
+    are as similar as the two most similar leaves. The members are the left child, right child and
+    parent of each split of the tree.
 
     Examples
     --------

@@ -97,10 +97,10 @@ class Ginkgo(_Jet):
         F = (1 - e^(-lam t_cut / T))
         / (1 - e^-lam); a leaf has min(T, t_cut) in place of t_cut; and t_P = t_cut does not split.
     on_shell : "auto", True or False
-        What becomes of space-like particles (E < |p| by more than rounding in double precision):
-        they are put on their mass shells, E = |p|, if that surely moves no squared mass t of a
-        cluster with t >= t_cut by more than a tenth (see `hctrellis.potentials.fourvectors`),
-        or always, or never. A jet with such particles that is not repaired is refused.
+        What is done with space-like particles (E < |p| by more than rounding in double precision):
+        "auto" puts them on their mass shells, E = |p|, if that surely moves no squared mass t of a
+        cluster with t >= t_cut by more than a tenth (see `hctrellis.potentials.fourvectors`), True
+        always, False never. A jet with such particles that is not repaired is refused.
 
     Attributes
     ----------
@@ -166,9 +166,9 @@ class JetMass(_Jet):
         Decay rate, from 1e-30 to 1e30.
     labels : iterable of str, optional
     on_shell : "auto", True or False
-        What becomes of space-like particles (E < |p| by more than rounding in double precision):
-        they are put on their mass shells, E = |p|, if that surely moves no squared mass of a
-        cluster by more than a tenth (see `hctrellis.potentials.fourvectors`), or always, or
+        What is done with space-like particles (E < |p| by more than rounding in double precision):
+        "auto" puts them on their mass shells, E = |p|, if that surely moves no squared mass of a
+        cluster by more than a tenth (see `hctrellis.potentials.fourvectors`), True always, False
         never. A jet with such particles that is not repaired is refused.
 
     Attributes
@@ -203,7 +203,7 @@ class JetMass(_Jet):
 
 
 def _check_small(momenta: FloatArray, products: FloatArray) -> None:
-    """Refuse squared masses of pairs that would be lost, or of which the logarithm would be."""
+    """Refuse squared masses of pairs that would be lost, or whose logarithms would be."""
     energies = momenta[:, 0]
     if ((energies > 0) & (energies < LEAST_ENERGY)).any():
         raise ValueError(
@@ -259,7 +259,7 @@ def _refusal(rows: FloatArray, found: Repair, on_shell: OnShell) -> str:
     why = "on_shell=False was asked for"
     if on_shell == "auto":
         why = (
-            f"to set E = |p| moves squared masses of clusters by up to {found.changes.sum():.0%}, "
-            f"and {MOST_CHANGE:.0%} are allowed, if on_shell=True does not overrule this"
+            f"setting E = |p| moves squared masses of clusters by up to {found.changes.sum():.0%}, "
+            f"more than the allowed {MOST_CHANGE:.0%}; on_shell=True overrules this"
         )
     return f"particle {i} is space-like (E^2 - |p|^2 = {square:g}); rows are E, px, py, pz; {why}"

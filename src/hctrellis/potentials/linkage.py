@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import Tree
 
 Method = Literal["single", "complete", "average", "centroid", "ward"]
-LEAST_DISTANCE = 1e-120  # of the largest: squares far below it would be lost
+LEAST_DISTANCE = 1e-120  # between the leaves farthest apart: squares far below it would be lost
 
 
 class Linkage(Potential):
@@ -45,7 +45,7 @@ class Linkage(Potential):
     Parameters
     ----------
     data : array_like
-        A table, shape (n, d), one row a leaf; or distances: condensed as `scipy` has them, shape
+        A table, shape (n, d), one row per leaf; or distances: condensed as in SciPy, shape
         (n (n-1) / 2,), or a square matrix with ``metric="precomputed"``.
     method : {"single", "complete", "average", "centroid", "ward"}
     beta : float
@@ -79,7 +79,7 @@ class Linkage(Potential):
             raise ValueError(f"method must be one of {', '.join(get_args(Method))}; got {method!r}")
         self.method: Method = method
         self.distances = _distances(data, metric)
-        named = data if getattr(data, "ndim", 0) == 2 else None  # condensed distances name pairs
+        named = data if getattr(data, "ndim", 0) == 2 else None  # else names are those of pairs
         square = metric == "precomputed"
         self.labels = as_labels(labels, len(self.distances), named, matrix=square)
         self.beta = as_positive(beta, "beta", zero=True)
@@ -102,7 +102,7 @@ class Linkage(Potential):
         return code
 
     def heights(self, tree: Tree) -> FloatArray:
-        """The heights h at which SciPy would merge the clusters of a tree; beta has no part in it.
+        """The heights h at which SciPy would merge the clusters of a tree, whatever beta is.
 
         Other trees than SciPy's may have clusters that merge lower than their own parts did.
         """

@@ -23,9 +23,9 @@ class BetaSplitting(Potential):
 
     A cluster of m leaves is split into i and m - i leaves with probability proportional to
     Gamma(shape + i + 1) Gamma(shape + m - i + 1) / (i! (m - i)!), and then into any such pair of
-    clusters alike. The shape, which Aldous calls beta, is 0 for the Yule model; -1.5 makes all
-    trees equally likely; small shapes prefer caterpillars and large ones balanced trees. Add it to
-    a model to use it as a prior.
+    clusters with equal probability. The shape, which Aldous calls beta, is 0 for the Yule model;
+    -1.5 makes all trees equally likely; small shapes prefer caterpillars and large ones balanced
+    trees. Add it to a model to use it as a prior.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class BetaSplitting(Potential):
     def _tables(self, n: int) -> tuple[FloatArray, FloatArray]:
         """The log weight of a child of each size, and of a parent of each size.
 
-        That of a child of i leaves is log Gamma(shape + i + 1) less a constant and a multiple of i,
-        which change nothing but the digits that would be lost.
+        That of a child of i leaves is log Gamma(shape + i + 1) less a constant and a multiple of i:
+        these change no answer, and without them digits would be lost.
         """
         with ONE_AT_A_TIME:
             from scipy.special import gammaln, logsumexp

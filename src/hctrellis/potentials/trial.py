@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ALL = 300_000  # if there are no more splits than this (12 leaves), all of them are tried,
 MOST = 4_000  # else about as many as this,
-MOST_LEAVES = 200_000  # or fewer, so that their clusters have not many more leaves than this
+MOST_LEAVES = 200_000  # or fewer, so that their clusters have not many more leaves in all than this
 LEAST = 64  # but not fewer than this
 
 
@@ -37,7 +37,7 @@ class Trial(NamedTuple):
 
 @lru_cache(maxsize=16)
 def trial(n_leaves: int) -> Trial:
-    """All splits of n leaves, if these are few; else pairs, splits of the root, and of all sizes.
+    """All splits of n leaves if these are few; else pairs, splits of the root and of other sizes.
 
     >>> len(trial(4).left), len(trial(20).left) > 3000
     (25, True)

@@ -40,7 +40,7 @@ def beam_search(
     potential : Potential
     width : int, optional
         Number of states that are kept; n (n - 1) / 2 if not given. Time grows as width n^2 to
-        width n^3 (with how much states differ), memory as width n^2.
+        width n^3 (depending on how much the states differ), memory as width n^2.
     n_best : int
         Number of trees to return.
     duplicates : {"clusters", "weight"}

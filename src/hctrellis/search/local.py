@@ -1,4 +1,4 @@
-"""Iterated local search: move subtrees as long as that helps, perturb the tree, and again."""
+"""Iterated local search: move subtrees as long as that helps, perturb the tree, repeat."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 CHAINS = 2  # independent searches; the same number whatever the number of threads
 KEPT = 200  # trees that a search remembers
 RESTARTS = 1000  # by default, for up to 100 leaves;
-LEAVES_RESTARTS = 100_000  # for more, their product with the number of leaves
+LEAVES_RESTARTS = 100_000  # for more, restarts times leaves
 PLAIN_RESTARTS = 20  # for potentials that only NumPy can evaluate
-BATCH_SECONDS = 0.1  # of one call of a kernel: the time until Ctrl-C is heard
+BATCH_SECONDS = 0.1  # of one call of a kernel, which Ctrl-C has to wait for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,8 +106,8 @@ def local_search(
     time_limit : float, optional
         Seconds after which to stop, but not before the first climb has ended.
     rng : int or numpy.random.Generator, optional
-        For the same one the answer is the same, whatever the number of threads, if there is no
-        time limit.
+        The same seed gives the same answer, whatever the number of threads, if there is no time
+        limit.
     threads : int, optional
         One or two; as many as there are cores if not given.
     progress : bool or callable, optional
@@ -166,7 +166,7 @@ def _n_restarts(model: SearchModel, given: int | None, time_limit: float | None)
 
 
 class _Watch:
-    """When a search ends, and when it became better."""
+    """Tells when a search is to end, and keeps when it became better."""
 
     def __init__(self, n_restarts: int | None, time_limit: float | None) -> None:
         self.began = time.perf_counter()
@@ -178,11 +178,11 @@ class _Watch:
 
     @property
     def unit(self) -> str:
-        """In what progress is counted."""
+        """The unit in which progress is counted."""
         return "seconds" if self.n_restarts is None else "restarts"
 
     def passed(self, chains: list[_Chain]) -> tuple[int, int]:
-        """How far the search is, and how far it goes."""
+        """How much of the search is done, and how much there is in all."""
         if self.n_restarts is None:
             total = math.ceil(self.limit)
             return min(total, round(time.perf_counter() - self.began)), total
@@ -235,7 +235,7 @@ class _Chain:
         return best if best > FORBIDDEN else -math.inf
 
     def start(self) -> None:
-        """The first climb."""
+        """Make the first climb."""
         self._check(self._kernel.plant(self.kept.nodes, *self._arrays))
         self._kernel.try_all(self._tree)
         for _ in range(self._kernel.MOST_TRIES):
@@ -244,12 +244,12 @@ class _Chain:
         self._check(self._kernel.settle(*self._arrays, self.kept))
 
     def run(self, n_rounds: int) -> None:
-        """Perturb and climb so many times."""
+        """Perturb and climb `n_rounds` times."""
         self._check(self._kernel.search(n_rounds, *self._arrays, self.kept, self._rng))
         self.done += n_rounds
 
     def _check(self, fine: bool) -> None:
-        """Have a log weight that is NaN or +inf named: it is found again from where we are."""
+        """Name a split whose log weight is NaN or +inf: a plain climb from here finds it again."""
         if not fine:
             children = np.zeros((self._model.potential.n_leaves - 1, 2), np.int64)
             self._kernel.write_children(self._tree, children)
@@ -258,7 +258,7 @@ class _Chain:
 
 
 def climber(model: SearchModel) -> Climber:
-    """Room for a tree, of which only the leaves are there."""
+    """Room for a tree, in which only the leaves are filled in."""
     n = model.potential.n_leaves
     n_nodes = 2 * n - 1
     links = np.zeros((len(model.links), n_nodes + 2, n_nodes))

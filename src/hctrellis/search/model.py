@@ -2,8 +2,8 @@
 
 A potential that states sums and a compiled split function is searched by compiled kernels. For any
 other the same kernels run as plain Python, over tables with a column for each leaf (1 where a
-cluster has it) and with the weights of splits from NumPy, many in one call: slower, the same
-answers.
+cluster has it) and with the weights of splits from NumPy, many in one call: that is slower
+and gives the same answers.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class Jets(Sequence[Jet]):
         return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(self.offsets), records))
 
     def to_parquet(self, path: str | Path) -> None:
-        """Write the jets to a Parquet file, one row a jet.
+        """Write the jets to a Parquet file, one row per jet.
 
         The columns are ``particles`` (a list of records E, px, py, pz), ``tree`` (Newick, leaves
         called 0, 1, ...), ``t`` (the squared masses drawn, see `Jet`), ``log_likelihood``,

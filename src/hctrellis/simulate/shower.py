@@ -40,7 +40,7 @@ MOST_LEAVES = 1_000_000  # of one jet
 MASSES = (math.sqrt(LEAST_SQUARE), LARGEST_ENERGY)  # between which those of the root must be
 MOST_JETS = 10**12
 HOPELESS = 100_000  # jets, none with a wanted number of leaves, after which we give up
-_EFFORT = 200_000  # nodes simulated between two looks at Ctrl-C: some 50 ms
+_EFFORT = 200_000  # nodes simulated between two checks for Ctrl-C: some 50 ms
 
 
 class Preset(NamedTuple):
@@ -182,7 +182,7 @@ def _simulate(
         if made == 0 and fewer + more >= HOPELESS:
             raise ValueError(
                 f"none of {fewer + more:,} jets had {_show_window(low, high)} leaves ({fewer:,} "
-                f"had fewer, {more:,} more); ask for other leaves, or change t_cut or mass"
+                f"had fewer, {more:,} more); ask for other sizes, or change t_cut or mass"
             )
         progress(made, size)
     sizes, momenta, children, t, likelihoods = map(np.concatenate, zip(*batches, strict=True))

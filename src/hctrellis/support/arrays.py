@@ -1,4 +1,4 @@
-"""The arrays that the kernels of searches share, under names.
+"""The arrays that the kernels of searches share, by name.
 
 Searches describe clusters by the rows of a table, so that the union of two disjoint clusters is a
 few additions: a sum over the pairs of leaves of a union is that of both parts plus what is between
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
 SIZE, OWN, SUMS = 0, 1, 2  # columns of a table; the sums begin at SUMS
-BY_SIZE, BY_LEAF = -2, -1  # kinds of sums; 0, 1, ...: over the pairs of which this is the link
+BY_SIZE, BY_LEAF = -2, -1  # kinds of sums; 0, 1, ... is over pairs, with this link
 EXTREME = 0  # the link that is an extreme distance, if the potential asks for it
 UP, LEFT, RIGHT = 0, 1, 2  # columns of the nodes of a tree
 
@@ -62,7 +62,7 @@ class SplitBuffer(NamedTuple):
 
 
 class Forests(NamedTuple):
-    """The states of a beam search: partial clusterings of n leaves, w at the most.
+    """The states of a beam search: at most w partial clusterings of n leaves.
 
     A cluster is at the slot of its lowest leaf.
 
@@ -137,11 +137,11 @@ class Climber(NamedTuple):
     order : int64 (N)
         Places for the subtree, from the root down.
     gain : float64 (2, N)
-        What is gained by putting the subtree there; what of it is above the place.
+        What is gained by putting the subtree there; the part of it that is above the place.
     bars : int64 (2, N)
         The same of the number of forbidden splits, which are left out of the gain.
     bag : int64 (N + 1)
-        Subtrees still to be tried, in no order; at the end, how many.
+        Subtrees still to be tried, in no particular order; the last entry is their number.
     waiting : bool (N)
         Whether a subtree is in the bag.
     """
@@ -168,7 +168,7 @@ class Kept(NamedTuple):
     value : float64 (1)
         Its log weight; NEVER times the number of its forbidden splits if there are any.
     children : int32 (k, n - 1, 2)
-        The best different trees found, as in `Tree`, in no order.
+        The best different trees found, as in `Tree`, in no particular order.
     values, keys : float64, int64 (k)
         The value of each, and a number for its set of clusters.
     number : int64 (1)

@@ -1,7 +1,7 @@
 """Arrow and Parquet files, where pyarrow is installed (an extra: ``hctrellis[batch]``).
 
-A file may be damaged, or state sizes that are not true: what is wrong with it is one sentence, and
-`check_size` refuses what would not fit in memory before it is read.
+A file may be damaged, or state sizes that are not true: errors say in one sentence what is wrong
+with it, and `check_size` refuses what would not fit in memory before it is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parquet() -> Any:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is one of texts."""
+    """Whether an Arrow type is a type of text."""
     types = arrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
@@ -46,7 +46,7 @@ def is_text(kind: Any) -> bool:
 
 @contextmanager
 def readable(path: str | PathLike[str]) -> Iterator[None]:
-    """While a file is read: what pyarrow finds wrong with it, in one sentence."""
+    """Say in one sentence what pyarrow finds wrong with a file that is read meanwhile."""
     pa = arrow()
     try:
         yield
@@ -60,30 +60,30 @@ def readable(path: str | PathLike[str]) -> Iterator[None]:
 
 
 def open_parquet(path: str | PathLike[str], **options: Any) -> Any:
-    """A Parquet file, as pyarrow opens it; its columns have different names."""
+    """A Parquet file, as pyarrow opens it; its columns must have different names."""
     with readable(path):
         file = parquet().ParquetFile(path, **options)
         names = Counter(file.schema_arrow.names)
     name, times = max(names.items(), key=lambda item: item[1], default=("", 0))
     if times > 1:
-        raise ValueError(f"{path} has {times} columns {name!r:.80}; give each a name of its own")
+        raise ValueError(f"{path} has {times} columns named {name!r:.80}; give each its own name")
     return file
 
 
 def check_size(
     file: Any, path: str | PathLike[str], columns: Sequence[str] | None, whole: bool
 ) -> None:
-    """Refuse a file of which the columns do not fit in memory.
+    """Refuse a file whose columns do not fit in memory.
 
     Parameters
     ----------
     columns : sequence of str or None
         Their names; None for all.
     whole : bool
-        Whether all of it is read; if not, no more than a row group at a time.
+        Whether all of it is read at once; if not, one row group at a time.
     """
     with readable(path):
-        file.scan_contents(columns and list(columns))  # pyarrow aborts at sizes of damaged columns
+        file.scan_contents(columns and list(columns))  # else wrong sizes may abort Python
     chosen = _leaf_columns(file.schema, columns)
     sizes = [_group_bytes(file.metadata.row_group(k), chosen) for k in range(file.num_row_groups)]
     needed = sum(sizes) if whole else max(sizes, default=0)
@@ -92,7 +92,7 @@ def check_size(
 
 
 def _leaf_columns(schema: Any, columns: Sequence[str] | None) -> list[int]:
-    """The numbers of the columns of a Parquet schema that are, or are inside, some columns."""
+    """The numbers of the columns of a Parquet schema that are, or are inside, given columns."""
     every = range(len(schema))
     if columns is None:
         return list(every)
@@ -118,7 +118,7 @@ def read_columns(file: Any, path: str | PathLike[str], columns: Sequence[str] | 
 
 
 def texts(column: Any) -> list[Any]:
-    """The texts of a column; those that a dictionary holds are not copied."""
+    """The texts of a column; those that a dictionary holds are shared, not copied."""
     if not arrow().types.is_dictionary(column.type):
         return list(column.to_pylist())
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Branches in a formula of the weights of splits, as one text for arrays, floats and vectors."""
+"""Branches in formulas for the weights of splits: one text for arrays, floats and vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def where(condition: npt.ArrayLike, a: npt.ArrayLike, b: npt.ArrayLike) -> Any:
     comparisons, combined with ``&`` and ``|``. The usual case is best given as `a`: what only `b`
     needs is skipped if the condition holds in all eight.
 
-    Do not rely on it, though: `a` and `b` both count as computed. If the one that is not taken may
+    Do not rely on that, though: both `a` and `b` may be computed. If the one that is not taken may
     divide by zero, decorate the function with ``@numba.njit(error_model="numpy")``, which gives
     infinity or NaN where the default raises an error.
 

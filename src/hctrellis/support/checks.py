@@ -1,7 +1,8 @@
 """Checks of what users hand to a potential: one clear sentence for each mistake.
 
-A DataFrame (of pandas or alike; none is imported here) is an array whose rows and columns have
-names: its index labels the leaves, and a matrix must name its rows and columns alike.
+A DataFrame (of pandas or a similar package; none is imported here) is an array whose rows and
+columns have names: its index labels the leaves, and a matrix must have the same names for its rows
+and its columns.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ def _no_numbers(values: object, what: str) -> str:
         return f"{what} must be an array of real numbers; got {' '.join(repr(values).split())[:80]}"
     shown = ", ".join(odd[:3]) + (", ..." if len(odd) > 3 else "")
     return (
-        f"{what} must be numbers; there are others in column {shown}: leave such columns out "
+        f"{what} must be numbers; other values are in column {shown}: leave such columns out "
         "(labels=, or the index of a DataFrame, names the leaves)"
     )
 
 
 def _odd_columns(names: Sequence[str], cells: npt.NDArray[np.object_]) -> list[str]:
-    """The columns that hold other things than numbers, and the first of these, in words."""
+    """The columns that hold anything but numbers, each with its first such entry, in words."""
     odd = []
     for name, column in zip(names, np.atleast_2d(cells).T, strict=False):
         others = [cell for cell in column if not _is_real(cell)]
@@ -107,14 +108,14 @@ def _aligned(values: object, matrix: FloatArray, what: str) -> FloatArray:
     rows, columns = _names(values, "index"), _names(values, "columns")
     if rows is None or columns is None or rows == columns or len(rows) != len(columns):
         return matrix
-    if default_labels(len(rows)) in (tuple(rows), tuple(columns)):  # only one of both has names
+    if default_labels(len(rows)) in (tuple(rows), tuple(columns)):  # only one of the two has names
         return matrix
     if len({*rows}) < len(rows) or {*rows} != {*columns}:
         pair = next(pair for pair in zip(rows, columns, strict=True) if pair[0] != pair[1])
         raise ValueError(
             f"the rows and columns of {what} have different names, for instance {pair[0]!r:.40} "
-            f"and {pair[1]!r:.40}; name both alike, or give a plain array if their order is the "
-            "same"
+            f"and {pair[1]!r:.40}; give both the same names, or give a plain array if they are in "
+            "the same order"
         )
     return matrix[:, [columns.index(name) for name in rows]]
 
@@ -128,7 +129,7 @@ def _names(values: object, axis: str) -> list[str] | None:
 
 
 def frame_labels(data: object, *, matrix: bool = False) -> Sequence[str] | None:
-    """The index of a DataFrame, or of a matrix without one its columns; None if it only counts."""
+    """The index of a DataFrame, or else the columns of a matrix; None if these are 0, 1, ..."""
     found = [_names(data, axis) for axis in (("index", "columns") if matrix else ("index",))]
     named = [names for names in found if names and tuple(names) != default_labels(len(names))]
     return named[0] if named else None
@@ -147,7 +148,7 @@ def as_positive(value: float, what: str, *, zero: bool = False) -> float:
 
 
 def as_between(value: float, what: str, low: float, high: float = math.inf) -> float:
-    """A positive number from low to high: outside, kernels would lose it."""
+    """A positive number from low to high: kernels would lose others."""
     number = as_positive(value, what)
     if not low <= number <= high:
         bounds = f"from {low:g} to {high:g}" if high < math.inf else f"at least {low:g}"
@@ -172,10 +173,10 @@ def as_labels(
         return default_labels(n_leaves)
     texts = tuple(str(label) for label in given)
     if len(texts) != n_leaves:
-        raise ValueError(f"{len(texts)} labels were given for {n_leaves} leaves; give one each")
+        raise ValueError(f"{len(texts)} labels were given for {n_leaves} leaves; give one for each")
     if len(set(texts)) < n_leaves:
         twice, times = Counter(texts).most_common(1)[0]
-        hint = "" if own is None else " in the index; give labels=, or a DataFrame.reset_index()"
+        hint = "" if own is None else " in the index; give labels=, or use DataFrame.reset_index()"
         raise ValueError(f"labels must differ, but {twice!r:.80} is given {times} times{hint}")
     return texts
 

@@ -1,6 +1,6 @@
 """The two colours of plots and reports.
 
-They are two of Okabe and Ito's, which people who see colours differently tell apart.
+They are two of Okabe and Ito's colours, which colour-blind people can tell apart, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writing files whole: a reader never sees half a file, and a failed run leaves the old one."""
+"""Writing files whole: a reader never sees half a file, and a failed run keeps the old one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def replaced(path: Path, alone: bool = False) -> Iterator[Path]:
-    """Another name to write a file under; in the end it takes the place of one that may be there.
+    """A temporary name to write a file under; at the end the new file replaces an old one.
 
-    If that fails, or Ctrl-C comes, the old file is left as it is. Links are followed; what is not
-    a file, such as /dev/stdout, is written to as it is. If nobody else writes there (`alone`), the
-    other name is always the same, so that killed processes leave one unfinished file at most.
+    If writing fails or is interrupted, the old file is left as it is. Links are followed; what is
+    not a file, such as /dev/stdout, is written to directly. If nobody else writes there (`alone`),
+    the temporary name is always the same, so that killed processes leave at most one unfinished
+    file.
     """
     check_writable(path)
     target = path.resolve()
@@ -46,7 +47,7 @@ def replaced(path: Path, alone: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors of the system name the file that was asked for."""
+    """Make errors of the system name the file that was asked for."""
     try:
         yield
     except OSError as error:
@@ -54,18 +55,18 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _settle(half: Path) -> None:
-    """Bring a file to the disk."""
+    """Flush a file to disk."""
     with half.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
-    """Write a file whole, in place of one that may be there."""
+    """Write a whole file, in place of one that may be there."""
     with replaced(path) as half:
         half.write_bytes(content)
     return path
 
 
 def write_text(path: Path, text: str) -> Path:
-    """The same with text."""
+    """The same for text."""
     return write_bytes(path, text.encode("utf-8"))

@@ -1,11 +1,11 @@
-"""Fingerprints: short texts by which data, functions and all that these refer to are known again.
+"""Fingerprints: short texts by which data, functions and what these refer to are recognised.
 
 Equal things have equal fingerprints in any process; what differs in anything that may matter has
-another one. Numbers, texts, arrays and containers count with what they hold, objects with their
+a different one. Numbers, texts, arrays and containers count with what they hold, objects with their
 attributes and their class, functions with their code, their defaults and what they refer to:
 globals, variables of enclosing functions, attributes of modules, and so on from there. Functions
 and classes of Python's own library and of installed packages count by name and version. Something
-that cannot be known in this way raises an `OpaqueError`: it must never be taken for unchanged.
+that cannot be recognised in this way raises an `OpaqueError`: it must never be taken for unchanged.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MADE_OF: dict[type, tuple[str, ...]] = {
     GetSetDescriptorType: ("__name__",),
     slice: ("start", "stop", "step"),
 }
-"""What some objects of Python's own consist of."""
+"""What some built-in objects of Python consist of."""
 _OF_CODE = (
     *("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags"),
     *("co_argcount", "co_kwonlyargcount", "co_posonlyargcount", "co_exceptiontable"),
@@ -70,19 +70,19 @@ _OF_EVERY_CLASS = (
 )
 _DYNAMIC = ("__import__", "compile", "eval", "exec", "globals", "input", "locals", "open", "vars")
 """Built-in functions whose caller may depend on anything."""
-_KNOWN = ("hctrellis", "math", "numba", "numpy", "scipy")  # packages without settings of ours
-_UFUNCS = ("numpy", "scipy.special")  # modules that name their functions of arrays
+_KNOWN = ("hctrellis", "math", "numba", "numpy", "scipy")  # packages in which users set nothing
+_UFUNCS = ("numpy", "scipy.special")  # modules in which ufuncs are found by name
 _FOLDERS = [
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     *(*site.getsitepackages(), site.getusersitepackages()),
 ]
 _HEAP_TYPE = 1 << 9  # the flag of classes that are made by a class statement
 _WORD = 8  # bytes
-_ROOM = 4 * _WORD  # of an object without slots and without data that Python does not see
+_ROOM = 4 * _WORD  # of an object without slots and without data hidden from Python
 
 
 class OpaqueError(TypeError):
-    """Whether this is what it was before cannot be told."""
+    """It cannot be told whether something is what it was before."""
 
 
 def fingerprint(*values: object) -> str:
@@ -91,7 +91,7 @@ def fingerprint(*values: object) -> str:
     Raises
     ------
     OpaqueError
-        If something that matters cannot be told from its parts: a file, a lock, a generator, a
+        If something that matters cannot be recognised by its parts: a file, a lock, a generator, a
         compiled object without a state, a function that calls `eval`.
 
     Examples
@@ -108,11 +108,11 @@ def fingerprint(*values: object) -> str:
 
 
 class Reader:
-    """Reads things, each once; `shallow` leaves out what changeable things hold."""
+    """Computes digests, reading each thing once; `shallow` leaves out what mutable things hold."""
 
     def __init__(self, shallow: bool = False) -> None:
         self._shallow = shallow
-        self._seen: dict[int, tuple[object, bytes]] = {}  # which also keeps them, and their ids
+        self._seen: dict[int, tuple[object, bytes]] = {}  # keeps them alive: ids stay theirs
 
     def digest(self, value: Any) -> bytes:
         """The digest of a thing and of all that it consists of."""
@@ -143,7 +143,7 @@ class Reader:
     def _parts(self, value: Any) -> Iterable[Any]:
         """What a thing consists of."""
         kind = type(value)
-        if isinstance(getattr(value, "py_func", None), FunctionType):  # of Numba
+        if isinstance(getattr(value, "py_func", None), FunctionType):  # a function of Numba
             return [getattr(value, "targetoptions", None), value.py_func]
         if isinstance(value, FunctionType):
             return [*own_parts(value), *references(value, self._shallow)]
@@ -180,7 +180,7 @@ def _attributes(found: Mapping[str, Any], others: Iterable[str]) -> list[tuple[s
 
 
 def _has_state(value: Any) -> bool:
-    """Whether this is an object that may change: no function, class, or thing of Python's own."""
+    """Whether this object may change: it is no function, class, or built-in thing of Python."""
     kind = type(value)
     known = (*_CONTAINERS, *_MADE_OF, CodeType, BuiltinFunctionType, ModuleType, np.ufunc)
     called = isinstance(getattr(value, "py_func", value), FunctionType)
@@ -279,7 +279,7 @@ def _content(cell: Any) -> Any:
 
 
 def _reached(name: str, value: Any, attributes: frozenset[str], depth: int = 8) -> dict[str, Any]:
-    """A value by its name; of a module, what may be meant by attributes of these names."""
+    """A value by its name; for a module, what attributes of these names may refer to."""
     known = isinstance(value, ModuleType) and value.__name__.partition(".")[0] in _KNOWN
     if not isinstance(value, ModuleType) or known or depth == 0:
         return {name: value}

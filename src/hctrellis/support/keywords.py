@@ -1,4 +1,4 @@
-"""Keywords that still go by their earlier names as well."""
+"""Keywords that may still be given by their earlier names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def renamed(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             for old in names.keys() & options.keys():
                 if names[old] in options:
                     raise TypeError(
-                        f"{function.__name__}() got {names[old]!r} and {old!r}, which are the same"
+                        f"{function.__name__}() got {names[old]!r} and {old!r}, which mean the same"
                     )
                 options[names[old]] = options.pop(old)
             return function(*args, **options)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
-CGROUP_FILES = {  # of the two versions of control groups: limit, use, and what is given back of it
+CGROUP_FILES = {  # of both versions of control groups: limit, use, and how much of it can be freed
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
 }
 
 
-SMALL = 1 << 22  # bytes that are taken without a look at how many there are
+SMALL = 1 << 22  # bytes that are taken without checking how many there are
 
 
 class TooLargeError(ValueError, MemoryError):
@@ -21,7 +21,7 @@ class TooLargeError(ValueError, MemoryError):
 
 
 def available_memory() -> int:
-    """Bytes that can still be allocated: of the machine, its control group, its limits."""
+    """Bytes that can still be allocated, by the machine, the control groups and the limits."""
     return min([_machine(), *_groups(), *_limits()])
 
 
@@ -39,7 +39,7 @@ def _machine() -> int:
 
 
 def _groups() -> list[int]:
-    """What the control groups of this process leave: its own, and all that this one is in."""
+    """What the control groups of this process leave: its own, and those that contain it."""
     try:
         lines = OWN_CGROUPS.read_text().splitlines()
     except OSError:
@@ -66,7 +66,7 @@ def _left_by(folder: Path, limit: str, use: str, given_back: str) -> int | None:
 
 
 def _cached(folder: Path, name: str) -> int:
-    """How much of what a control group uses is copies of files, to be given back at need."""
+    """How much of what a control group uses is cached files, which can be freed at need."""
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Text for people: on one line, without what a terminal would obey; probabilities."""
+"""Text for people: on one line, without control characters; probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def printable(text: str) -> str:
 
 
 def show_probability(probability: float, digits: int = 2) -> str:
-    """A probability as text that says 0 or 1 only if it is.
+    """A probability as text that says 0 or 1 only if it is exactly that.
 
     Examples
     --------

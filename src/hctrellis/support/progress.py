@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from time import monotonic
 
 Progress = Callable[[int, int | None], None]
-"""Called as progress(done, in all), None if that is not known."""
+"""Called as progress(done, total); total is None if it is not known."""
 
 
 @contextmanager
 def followed(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
-    """What to call with the work done: as given, or a bar, which is gone in the end."""
+    """What to call with the work done: the function given, or a transient progress bar."""
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"progress must be True, False or a function; got {progress!r:.80}")
     if progress is True:
@@ -68,7 +68,7 @@ def _line(what: str) -> Progress:
 
 
 def seconds_left(seconds: float, done: int, total: int | None) -> int | None:
-    """How long work will take that goes on as it did so far; None if that cannot be known.
+    """How long the rest will take at the pace so far; None if that cannot be known.
 
     >>> seconds_left(10.0, 20, 100)
     40

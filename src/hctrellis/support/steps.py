@@ -1,7 +1,7 @@
-"""Long work in short steps: Ctrl-C is heard between them, and threads can be told to stop.
+"""Long work in short steps: Ctrl-C works between them, and threads can be told to stop.
 
-Compiled code hears nothing, so its loops are called for one range after the other. Python raises
-KeyboardInterrupt in the main thread only; other threads ask `check_stop` between steps.
+Compiled code cannot be interrupted, so its loops are called for one range after the other. Python
+raises KeyboardInterrupt in the main thread only; other threads call `check_stop` between steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class StoppedError(Exception):
 
 @contextmanager
 def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Within, `check_stop` in this thread obeys the event."""
+    """Within this context, `check_stop` in this thread obeys the event."""
     _own.event = event
     try:
         yield

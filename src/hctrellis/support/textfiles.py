@@ -1,6 +1,6 @@
-"""Text in files: read whole, but no more than fits, and decoded.
+"""Text in files: read whole, if it fits in memory, and decoded.
 
-Whatever is wrong with a file is one sentence that says what to do.
+Errors say in one sentence what is wrong with a file and what to do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BYTES_PER_BYTE = 8  # of memory, while a text is decoded and cut into cells or t
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, also of one that says nothing or not the truth about its size."""
+    """The content of a file, even of one that states no size or a wrong one."""
     content = bytearray()
     try:
         stated = path.stat().st_size
@@ -32,7 +32,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def as_text(content: bytes, name: str) -> str:
-    """The text of a file in UTF-8, or in UTF-16 with a mark at its start."""
+    """The text of a file in UTF-8, or in UTF-16 with a byte order mark."""
     marked = content.startswith((b"\xff\xfe", b"\xfe\xff"))
     try:
         text = content.decode("utf-16" if marked else "utf-8-sig")

@@ -25,7 +25,7 @@ class Watch:
     Attributes
     ----------
     unknown : bool
-        Whether there is something of which this cannot be told.
+        Whether it depends on something for which this cannot be told.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -42,7 +42,7 @@ class Watch:
         return _differing(self._contents, self._read(shallow=False))
 
     def rebound(self) -> list[str]:
-        """The same, but for what a function may itself change when it is called.
+        """The same, except for what the function itself may change when it is called.
 
         These are the contents of arrays, lists, dictionaries and objects, and names that the
         function assigns to.
@@ -87,7 +87,7 @@ class _Constants:
         self.functions: dict[FunctionType, tuple[Any, ...]] = {}
 
     def hold(self) -> bool:
-        """Whether the same things are found there still."""
+        """Whether the same things are still found there."""
         return (
             all(scope.get(name, _constants) is value for scope, name, value in self.names)
             and all(cell.cell_contents is value for cell, value in self.cells)
@@ -96,9 +96,9 @@ class _Constants:
 
 
 def _constants(function: Any) -> _Constants | None:
-    """What a function refers to, if all of it is constant, but for functions, as long as it stays.
+    """What a function refers to, if all of it is constants and functions; None if not.
 
-    Whether it is the same can then be seen at a glance; otherwise it must be read again.
+    A glance then shows whether these are still the same; otherwise all must be read again.
     """
     found = _Constants()
     todo = [getattr(function, "py_func", function)]

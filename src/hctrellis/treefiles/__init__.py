@@ -1,4 +1,4 @@
-"""Files of trees, and trees that count more or less."""
+"""Files of trees, and trees with weights."""
 
 from hctrellis.treefiles.read import read_newicks, read_nexus, write_nexus
 from hctrellis.treefiles.weighted import WeightedTrees

@@ -12,7 +12,7 @@ from hctrellis.trees.parts import Written
 
 
 def read_newicks(text: str) -> WeightedTrees:
-    """Read all trees of a text in Newick format, each closed by ';', with the weights they have.
+    """Read all trees of a text in Newick format, each closed by ';', with their weights, if any.
 
     Raises
     ------
@@ -31,9 +31,9 @@ def read_newicks(text: str) -> WeightedTrees:
 
 
 def read_nexus(text: str) -> WeightedTrees:
-    """Read the trees of all TREES blocks of a NEXUS file, with the weights they have.
+    """Read the trees of all TREES blocks of a NEXUS file, with their weights, if any.
 
-    TRANSLATE tables are applied; other blocks and commands are passed over, comments too, but for
+    TRANSLATE tables are applied; other blocks and commands are passed over, comments too, except
     weights such as [&W 0.9] or [&W 9/10]. Trees are rooted as they are written, whether they say
     [&R], [&U] or nothing. Numbers that stand for the taxa of a TAXA block are not looked up: they
     stay labels.

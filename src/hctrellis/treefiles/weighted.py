@@ -1,7 +1,7 @@
 """Trees that count more or less: a sequence of trees with a weight for each.
 
-What files of trees hold (`hctrellis.treefiles.read_nexus`), and what is made of trees
-(`SparseTrellis.from_trees`, `CladeDistribution`) takes.
+Readers of files return it (`hctrellis.treefiles.read_nexus`), and calls that make something from
+trees take it (`SparseTrellis.from_trees`, `CladeDistribution`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WeightedTrees(Sequence[Tree]):
     ----------
     trees : tuple of Tree
     weights : float64 array, read-only, or None
-        None if none are known: every tree counts once.
+        None if there are none: every tree counts once.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class WeightedTrees(Sequence[Tree]):
         return hash(self.trees)
 
     def __add__(self, other: Sequence[Tree]) -> WeightedTrees:
-        """Those of one and then those of the other; all of them have weights, or none has."""
+        """The trees of one and then those of the other; all must have weights, or none."""
         two = WeightedTrees(other)
         if self.weights is None and two.weights is None:
             return WeightedTrees(self.trees + two.trees)
@@ -100,7 +100,7 @@ class WeightedTrees(Sequence[Tree]):
         return WeightedTrees(self.trees + two.trees, [*self.weights, *two.weights])
 
     def counted(self) -> WeightedTrees:
-        """Those that count: without the trees of weight 0."""
+        """The trees that count: those of weight 0 are left out."""
         if self.weights is None or (self.weights > 0).all():
             return self
         kept = np.flatnonzero(self.weights)

@@ -1,1 +1,1 @@
-"""Formats of trees, one a file."""
+"""Formats of trees, one per file."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def raised(tree: Tree, heights: FloatArray | None = None) -> FloatArray:
     """Heights that no child exceeds: each raised to that of its highest child, leaves at 0.
 
-    Those given, else those of the tree, else the number of leaves less one.
+    What is raised: those given, else those of the tree, else the number of leaves less one.
 
     Examples
     --------

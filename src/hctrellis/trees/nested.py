@@ -116,7 +116,7 @@ def _as_cluster(cluster: Cluster) -> int | list[str | int]:
 
 
 def _cluster_leaves(clusters: list[int | list[str | int]]) -> tuple[str, ...]:
-    """Return the labels that the clusters speak of: those named, or "0" to the largest index."""
+    """Return the labels that the clusters refer to: those named, or "0" to the largest index."""
     n_leaves, named = 0, set()
     for cluster in clusters:
         if isinstance(cluster, int):
@@ -130,8 +130,8 @@ def _cluster_leaves(clusters: list[int | list[str | int]]) -> tuple[str, ...]:
         raise ValueError(f"the clusters {given}; give labels= to say what the leaves are.")
     if n_leaves > len(clusters) + 2:
         raise ValueError(
-            f"{len(clusters)} clusters speak of leaves up to {n_leaves - 1}; a binary tree over so "
-            "many has more: give all but single leaves and the set of all."
+            f"{len(clusters)} clusters refer to leaves up to {n_leaves - 1}; a binary tree over so "
+            "many leaves has more clusters: leave out only single leaves and the set of all leaves."
         )
     return tuple(sorted(named)) if named else tuple(map(str, range(n_leaves)))
 

@@ -1,7 +1,7 @@
 """Newick: reading and writing.
 
 As read here: labels are bare words or in single quotes (a quote inside is doubled); [comments] nest
-and are skipped, but for the weight of a tree, [&W 0.9] or [&W 9/10], before it or before its ';';
+and are skipped, except the weight of a tree, [&W 0.9] or [&W 9/10], before it or before its ';';
 the final ';' may be missing; underscores stay underscores; every internal node must have two
 children. Written labels are quoted where needed, so that any string comes back exactly. Nothing
 here recurses, so depth is bounded by memory only.
@@ -32,7 +32,7 @@ ULTRAMETRIC_TOLERANCE = 1e-6
 """Largest spread of the leaves' depths, relative to the depth, that still gives heights."""
 
 BYTES_PER_MEMBER = 64
-"""Memory that a set of labels takes for each."""
+"""Bytes of memory that a set of labels takes for each label."""
 
 _NEWICK_TOKEN = token_pattern("(),:;")
 _NEEDS_QUOTES = re.compile(r"[\s()\[\]{},:;='\"]")

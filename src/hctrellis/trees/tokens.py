@@ -157,7 +157,7 @@ def _weight(position: int, comment: str) -> float:
         value = numbers[0] / numbers[-1] if len(numbers) == 2 else numbers[0]
     if not 0 <= value < math.inf:
         raise ValueError(
-            f"{printable(comment)!r:.80} at position {position} is no weight of a tree; expected a "
-            "number that is not negative, such as [&W 0.9] or [&W 9/10]."
+            f"{printable(comment)!r:.80} at position {position} is not the weight of a tree; "
+            "expected a number that is not negative, such as [&W 0.9] or [&W 9/10]."
         )
     return value

@@ -2,7 +2,7 @@
 
 The leaves of a mask are divided into low and high ones (see the kernels). A block is all clusters
 with the same high part; blocks with equal numbers of high leaves, a level, are independent of each
-other, so threads share them, and results do not depend on how.
+other, so threads share them, and results do not depend on which thread takes which.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hctrellis.support.steps import check_stop
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
-CHUNK_SPLITS = 6_000_000  # of one call of a kernel: the time until Ctrl-C is heard
-CHUNKS_PER_THREAD = 16  # of a level: so evenly do threads share it,
-SHARED_SPLITS = 100_000  # unless such a chunk had fewer splits than this
+CHUNK_SPLITS = 6_000_000  # of one call of a kernel, which Ctrl-C has to wait for
+CHUNKS_PER_THREAD = 16  # of a level, so that threads share it evenly,
+SHARED_SPLITS = 100_000  # unless such a chunk would have fewer splits than this
 GROUP = 8  # blocks that the kernels complete at a time
 
 
@@ -69,7 +69,7 @@ class Blocks:
     def _chunks(self, level: int, threads: int, downward: bool) -> Iterator[tuple[IntArray, int]]:
         """The high parts with `level` leaves, cut into chunks with their numbers of splits."""
         highs = _level(self.n_high, level)
-        others = self.n_high - level if downward else level  # leaves in or not in another cluster
+        others = self.n_high - level if downward else level  # leaves that may go either way
         each = (3**self.low_bits * 2**others - 2 * 2**self.low_bits) // 2
         most = CHUNK_SPLITS // max(1, each)
         size = max(1, most)

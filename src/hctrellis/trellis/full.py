@@ -166,7 +166,7 @@ def _low_bits(n_leaves: int, linear: bool) -> int:
 
 
 def name_bad_split(potential: Potential, left: BoolArray, right: BoolArray) -> str:
-    """Which of some splits has a weight that is not a number, in words."""
+    """A message that names the first of some splits whose weight is not valid."""
     weights = potential.split_log_weights(left, right)
     bad = np.flatnonzero(bad_log_weights(weights))
     k = int(bad[0]) if len(bad) > 0 else 0
@@ -178,7 +178,7 @@ def name_bad_split(potential: Potential, left: BoolArray, right: BoolArray) -> s
 
 
 def bad_log_weights(weights: FloatArray) -> BoolArray:
-    """Which log weights of splits are no numbers, or out of range."""
+    """Which log weights of splits are not numbers, or out of range."""
     bad: BoolArray = ~(np.abs(weights) <= LARGEST) & (weights != -np.inf)
     return bad
 

@@ -84,7 +84,7 @@ class Weights:
         self.own: FloatArray | None = sum(terms[1:], terms[0]) if terms else None
 
     def __call__(self, splits: Splits) -> FloatArray:
-        """Log psi of each split; the root is alone, or not among the parents."""
+        """Log psi of each split; the root is the only parent, or not among the parents."""
         each = np.diff(splits.offsets)
         even = bool((each == each[0]).all())
         if self.own is None:
@@ -129,7 +129,7 @@ class Weights:
 
 
 def lattice_chunks(n_leaves: int) -> Iterator[IntArray]:
-    """The clusters of two leaves or more, by size, in chunks of about as many splits."""
+    """The clusters of two leaves or more, by size, in chunks of about equally many splits."""
     from hctrellis.clusters import Lattice
 
     sizes = Lattice(n_leaves).sizes

@@ -46,7 +46,7 @@ def by_norm(momenta: npt.ArrayLike) -> IntArray:
 
 
 def at_random(n_leaves: int, rng: int | np.random.Generator | None = None) -> IntArray:
-    """Any order, all alike."""
+    """A uniformly random order."""
     return np.random.default_rng(rng).permutation(n_leaves)
 
 
@@ -73,12 +73,12 @@ def by_traversal(tree: Tree) -> IntArray:
 def order_leaves(
     data: Any, tree: Tree, order: Order, rng: np.random.Generator | None = None
 ) -> IntArray:
-    """The order of the leaves of a data set (with `momenta` for "norm"), and a tree over it."""
+    """The order of the leaves of a data set (with `momenta`, for "norm") with a tree over it."""
     if order == "norm":
         if not hasattr(data, "momenta"):
             raise ValueError(
-                f'order="norm" needs momenta, which {type(data).__name__} has not; give a function '
-                "of the data set and the tree instead"
+                f'order="norm" needs momenta; {type(data).__name__} has none: give a function of '
+                "the data set and the tree instead"
             )
         return by_norm(data.momenta)
     if order == "random":

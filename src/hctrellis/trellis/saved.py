@@ -1,6 +1,6 @@
 """Arrays in a file, as `numpy.savez_compressed` writes them, read with suspicion.
 
-A file may be damaged, or made to harm: nothing in it is unpickled or evaluated, and before an array
+A file may be damaged or malicious: nothing in it is unpickled or evaluated, and before an array
 is read, its stated shape must agree with the stated size of its member, and all must fit in memory.
 """
 
@@ -29,7 +29,7 @@ _HEADER = re.compile(
     rb"\{'descr': '([<>|][a-zA-Z][0-9]{1,4})', 'fortran_order': False, "
     rb"'shape': \(((?:[0-9]{1,18}, ?)*(?:[0-9]{1,18})?)\), \} *\n"
 )
-_DAMAGED = (  # what zipfile raises
+_DAMAGED = (  # what zipfile raises for damaged files
     ValueError,
     LookupError,
     EOFError,
@@ -61,14 +61,14 @@ def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, npt.NDArray
     OSError
         If the file cannot be opened.
     ValueError
-        If it is no such file, damaged, or larger than the memory.
+        If it is not such a file, is damaged, or does not fit in memory.
     """
     with Path(path).open("rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 members = {name: archive.getinfo(f"{name}.npy") for name in names}
                 needed = COPIES * sum(member.file_size for member in members.values())
-                check_fits(needed, f"the arrays of {path}", "a machine with more")
+                check_fits(needed, f"the arrays of {path}", "a machine with more memory")
                 return {name: _array(archive, member) for name, member in members.items()}
         except MemoryError:  # a refusal already in words
             raise

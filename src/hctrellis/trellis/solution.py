@@ -27,7 +27,7 @@ from hctrellis.trellis.terms import Terms
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
-NOTHING = 1e-250  # compiled exponentials end at 2^-960: a probability below is none
+NOTHING = 1e-250  # compiled exponentials end at 2^-960: smaller probabilities count as 0
 PRIMES_AT_ONCE = 8
 ROUNDING = 1e-9  # of the sum of the probabilities of all trees that have a cluster
 ENTRIES_AT_ONCE = 1 << 20  # of a matrix of clusters and leaves
@@ -132,10 +132,11 @@ class Solution(ABC):
         return int(lefts[k]), int(rights[k])
 
     def around(self, amounts: FloatArray | None = None) -> FloatArray:
-        """The expectation of a number of the parent, over the trees that have a cluster.
+        """For each cluster, the amounts of its possible parents, weighted by their splits.
 
-        amounts[P] q(P -> S, R) summed over all R, where q is the probability of a split given its
-        parent P. Without amounts: the probability of each cluster, amounts being the result.
+        For a cluster S: amounts[P] q(P -> S, R) summed over all R, where P = S + R and q is the
+        probability of a split given its parent. Without amounts: the probability of each cluster,
+        amounts being the result.
         """
         from hctrellis.kernels import passes
 
@@ -196,7 +197,7 @@ class Solution(ABC):
 def certain(vertices: Vertices, probabilities: FloatArray) -> IntArray:
     """The clusters that every tree has: no cluster of positive probability crosses them.
 
-    Sums of probabilities are rounded; this tells 1 from what is a little less.
+    Sums of probabilities are rounded; this tells 1 from slightly less.
     """
     doubtful = (probabilities < 1) & (probabilities > 1 - ROUNDING)
     near, possible = np.flatnonzero(doubtful), np.flatnonzero(probabilities)
@@ -350,7 +351,7 @@ def count_trees(weighed: Weighed, vertices: Vertices, log2_bound: float) -> int:
 
 
 def _join(count: int, modulus: int, remainder: int, other: int) -> tuple[int, int]:
-    """What is `count` modulo one number and `remainder` modulo another, and their product."""
+    """The number that is `count` mod `modulus` and `remainder` mod `other`; the joint modulus."""
     step = (remainder - count) * pow(modulus, -1, other) % other
     return count + modulus * step, modulus * other
 

@@ -1,8 +1,8 @@
 """The sparse trellis: some clusters and splits of n leaves, hence some of the trees.
 
 It is a structure without data: built from trees (see `build`), it serves any potential over as many
-leaves. The passes over it are exact for the trees that it holds, so log Z and the best weight are
-lower bounds of those over all trees.
+leaves as it has. The passes over it are exact for the trees that it holds, so log Z and the best
+weight are lower bounds of those over all trees.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SparseTrellis:
             phylogenetics: CCD1 and CCD0 graphs).
         weights : array_like of float, optional
             How much each tree counts; those that the trees have (`WeightedTrees`) by default. A
-            trellis has no weights: trees of weight 0 are left out, all others are alike.
+            trellis has no weights: trees of weight 0 are left out, all others count alike.
         """
         return cls.from_children(_children(WeightedTrees(trees, weights).counted()), splits)
 
@@ -114,7 +114,7 @@ class SparseTrellis:
         return cls(complete(vertices) if splits == "all" else vertices, splits)
 
     def union(self, other: SparseTrellis) -> SparseTrellis:
-        """All clusters and splits of both; of all splits between them if either keeps all."""
+        """All clusters and splits of both; all splits between these clusters if one keeps all."""
         if not isinstance(other, SparseTrellis):
             raise TypeError(f"expected a SparseTrellis, got {type(other).__name__}")
         if other.n_leaves != self.n_leaves:
@@ -145,7 +145,7 @@ class SparseTrellis:
     def restrict(self, keep: BoolArray) -> SparseTrellis:
         """The trees that are made of some of the clusters, all splits between these kept.
 
-        Clusters which are then in no tree are left out too; a ValueError if no tree remains.
+        Clusters then in no tree are left out too; a ValueError is raised if no tree remains.
         """
         return SparseTrellis(self.vertices.restrict(keep), self.keep)
 

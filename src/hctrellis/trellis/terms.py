@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.support.types import FloatArray
 
-STEEPEST = 1e15  # of the largest gain times the number of leaves
+STEEPEST = 1e15  # that the largest gain times the number of leaves may be
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Terms:
         log2 of the weight that a cluster adds as a parent; NEVER if it is forbidden.
     params, root_params : tuple of float
     distances : float64 array, shape (n, n) or (0, 0)
-        What split functions that ask for the extreme distance between clusters take it of.
+        Between leaves, for split functions that ask for the extreme distance between clusters.
     constant : float
         Added to the log weight of every tree.
     linear : bool
-        Whether features[0] are gains (or there are no features): the multiply-add kernel serves.
+        Whether features[0] are gains (or there are no features), for the multiply-add kernel.
     low_bits : int
         Number of low leaves (see the kernels).
     cross : three float64 arrays
@@ -129,11 +129,11 @@ def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) 
 
 
 def _sorted(potential: Potential, lattice: Lattice) -> list[tuple[Potential, Separable | None]]:
-    """The parts, each with its sum over clusters if that serves.
+    """The parts, each with its sum over clusters if that can be used.
 
-    Gains serve only if nothing else needs a loop over splits: otherwise one more split function
-    costs less than keeping both. Nor do they if they are so steep that their multiples, of which
-    the kernel takes differences, are rounded by more than 1.
+    Gains are used only if nothing else needs a loop over splits: otherwise one more split function
+    costs less than keeping both. Nor are they used if they are so steep that their multiples, of
+    which the kernel takes differences, are rounded by more than 1.
     """
     found = [(part, part.separable(lattice)) for part in potential.parts]
     if any(separable is None or _steep(separable, lattice) for _, separable in found):
@@ -147,7 +147,7 @@ def _steep(separable: Separable, lattice: Lattice) -> bool:
 
 
 class _Node:
-    """The sum of all terms of one cluster, in log2; no array as long as there are none."""
+    """The sum of all terms of one cluster, in log2; no array until there are some."""
 
     def __init__(self) -> None:
         self.values = np.empty(0)

@@ -39,7 +39,7 @@ class SparseVertices:
     offsets : int64 array, shape (m + 1,)
         The splits of cluster k are offsets[k] .. offsets[k + 1] of the other two arrays.
     lefts, rights : int64 arrays
-        The children of each split, that with the lowest leaf first; in order of its mask.
+        The children of each split, the one with the lowest leaf first; sorted by its mask.
     """
 
     n_leaves: int
@@ -159,8 +159,9 @@ class SparseVertices:
     ) -> int:
         """Fill rows (A, C, D, P) with interchanges that make new clusters; how many.
 
-        Where P is split into A and B, and B into C and D, with a probability of `least`: A and C
-        may be joined instead, D apart. One more than there is room for if they are too many.
+        Where P is split into A and B, and B into C and D, with a probability of at least `least`:
+        A and C may be joined instead, D apart. Returns one more than there is room for if there are
+        too many.
         """
         from hctrellis.kernels import bitsets
 
@@ -258,7 +259,7 @@ def tree_rows(children: IntArray) -> tuple[int, WordArray, WordArray, Triples]:
     each = np.sort(children.reshape(len(children), 2 * n - 2), axis=1)
     if (children >= above).any() or (each != np.arange(2 * n - 2)).any():
         raise ValueError(
-            f"in children of {n} leaves each of 0 .. {2 * n - 3} is the child of one later node"
+            f"in children of {n} leaves each of 0 .. {2 * n - 3} must be a child of one later node"
         )
     needed = rows * (8 * n_words(n) + 96)
     check_fits(needed, f"the clusters of {len(children)} trees", "fewer trees")
