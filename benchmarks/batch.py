@@ -1,8 +1,9 @@
-"""Speed of batches: jets per second, and what a second worker brings.
+"""Speed of batches: jets per second, and what a second worker gains.
 
     python benchmarks/batch.py [--avx2]
 
-Kernels are compiled and workers are up before anything is timed, except where a whole process is.
+Kernels are compiled and workers are up before anything is timed, except when a whole process is
+timed.
 --avx2 measures all of it as on a CPU without AVX-512.
 """
 
@@ -41,7 +42,7 @@ from hctrellis.support.threads import default_threads
 
 RATES = {"lam": 1.5, "t_cut": 16.0}
 SIZES = (5, 8, 10, 12)
-BESIDE_SIZE = 10  # leaves of the jets that others are timed on
+BESIDE_SIZE = 10  # leaves of the jets on which other programs are timed
 LOOP = 500  # of them go through slow loops
 ONE_SIZE = 5000  # jets of equal size
 MANY = 50_000  # jets of 5 to 10 leaves
@@ -155,7 +156,7 @@ def beside_targets(targets: Targets, found: Beside) -> None:
 
 
 def gain(name: str, one: Callable[[Jets], object], two: Callable[[Jets], object]) -> Gain:
-    """Of one worker and two; both are warm before they are timed."""
+    """The times of one worker and of two; both are warm before they are timed."""
     jets = ginkgo(MANY, n_leaves=(5, 10), rng=1)
     for run in (one, two):
         run(jets[:WARM])

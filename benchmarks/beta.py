@@ -24,7 +24,7 @@ PROBLEMS, SMALL_PROBLEMS = 500, 50
 LEAST_LEAVES, MOST_LEAVES = 3, 10
 OCTAVES = np.arange(-8, 12.01, 0.125)  # of the scan, around the beta that was chosen
 STEP = 0.02
-LOWER = 0.002  # a peak that is lower than the scan's by this part is a wrong one
+LOWER = 0.002  # a peak that is lower than the scan's by this fraction is a wrong one
 METHODS = ("average", "single", "complete", "ward", "centroid")
 TIMED_LEAVES = (8, 12, 16)
 
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     height : float
-        Of the peak that was found, over the highest of the scan.
+        Height of the peak that was found, divided by the greatest height of the scan.
     n_peaks : int
         Peaks that are at least nine tenths as high as the highest.
     n_tried : int
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="fifty problems; writes nothing")
     small = parser.parse_args(arguments).small
-    warnings.simplefilter("ignore")  # at a very small beta all trees are alike
+    warnings.simplefilter("ignore")  # at a very small beta all trees are equally probable
     each = (SMALL_PROBLEMS if small else PROBLEMS) // len(KINDS)
     found: dict[str, list[Outcome]] = {}
     for kind in KINDS:

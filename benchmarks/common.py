@@ -22,9 +22,9 @@ import numpy as np
 RESULTS = Path(__file__).parent / "RESULTS.md"
 TITLE = "# Results\n\nWritten by the programs in this folder; each replaces its own section.\n"
 EXPS = 100_000
-DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # else modules are compiled anew in every process
-MIN_SECONDS = 0.2  # a measurement is repeated for at least so long ...
-MIN_REPEATS = 3  # ... and so often
+DO_NOT_WRITE = "PYTHONDONTWRITEBYTECODE"  # makes every process compile all modules again
+MIN_SECONDS = 0.2  # a measurement is repeated for at least this long ...
+MIN_REPEATS = 3  # ... and at least this often
 AVX2 = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}  # what to compile for
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
@@ -42,8 +42,8 @@ def best_seconds(function: Callable[[], object], repeats: int = MIN_REPEATS) -> 
 def best_in_turn(functions: Sequence[Callable[[], object]], rounds: int) -> list[float]:
     """The shortest time of each, in rounds in which all are called.
 
-    Other work on the machine, or a slower clock, so hits all of them; one after the other, it would
-    spoil their ratios.
+    So other work on the machine, or a slower clock, affects all of them; timed one after the other,
+    it would spoil their ratios.
     """
     times = [[best_seconds(function, 1) for function in functions] for _ in range(rounds)]
     return [min(found) for found in zip(*times, strict=True)]
@@ -66,7 +66,7 @@ def exps() -> Callable[[], object]:
 
 
 def numpy_exps() -> Callable[[], object]:
-    """Another: np.exp as it is on this machine."""
+    """Another yardstick: np.exp as it is on this machine."""
     values, out = _numbers()
     return lambda: np.exp(values, out=out)
 
@@ -102,7 +102,7 @@ def without_avx512() -> bool:
 def choose_section(name: str, avx2: bool) -> str:
     """The section to write: that of a benchmark, or of the same without AVX-512.
 
-    For the latter the program starts anew, since NumPy and the compiler look at the CPU only once.
+    For the latter the program is restarted, since NumPy and the compiler look at the CPU only once.
     """
     if not avx2:
         return name
@@ -146,7 +146,7 @@ def _vector_units() -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; numbers to the right."""
+    """A table in Markdown, with numbers aligned to the right."""
     lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 

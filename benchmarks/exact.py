@@ -44,16 +44,16 @@ from hctrellis.support.threads import default_threads
 SIZES = (12, 14, 16, 18)
 LARGE_SIZE = 20
 SCALAR_SIZES = (12, 14, 16)
-SCALAR_CROSS_SIZES = (12, 14)  # it looks for the extreme distance among all pairs of leaves
+SCALAR_CROSS_SIZES = (12, 14)  # slow: it looks for the extreme distance among all pairs of leaves
 FUNCTION_SIZE = 14
 MEMORY_SIZE, MEMORY_WARM_SIZE = 20, 12
 HUGE_SIZE = 22
 JET = {"lam": 1.5, "t_cut": 1.0}
-ROUNDS = 9  # of what is compared ...
-THREADS_SIZE, MANY_ROUNDS = 18, 25  # ... and where noise would decide: threads, functions
+ROUNDS = 9  # of comparisons ...
+THREADS_SIZE, MANY_ROUNDS = 18, 25  # ... and of those that noise would decide: threads, functions
 START_REPEATS = 5
 SMALL_SIZE, SMALL_REPEATS = 10, 300  # an inference whose fixed cost counts
-SHORT, REPEATED = 2000, 2_000_000  # numbers that fit in the nearest cache, read so often
+SHORT, REPEATED = 2000, 2_000_000  # numbers that fit in the nearest cache; how often they are read
 
 Model = Callable[[int], hct.Potential]
 
@@ -134,7 +134,7 @@ def solve(potential: hct.Potential, threads: int | None = None) -> hct.Tree:
 
 
 def measure_speeds(n: int) -> list[Speed]:
-    """All models at one size, in rounds over all of them: a noisy minute is nobody's alone."""
+    """All models at one size, in rounds over all of them, so that a noisy minute affects all."""
     runs: list[list[Callable[[], object]]] = []
     for name, model in MODELS.items():
         potential = model(n)
@@ -183,7 +183,7 @@ def add_squares(values, times):
 
 
 def threads_of_machine() -> float:
-    """How much faster than one thread two are which share nothing: the machine's own limit."""
+    """How much faster two threads that share nothing are than one: the machine's own limit."""
 
     def run(threads: int) -> None:
         with ThreadPoolExecutor(threads) as pool:
@@ -259,11 +259,11 @@ def ginkgo_where(left, right, parent):
 
 
 def ginkgo_arrays(left, right, parent):
-    """The same with what the parent alone decides as features, as the documentation advises.
+    """The same, with all that depends only on the parent as features, as the documentation advises.
 
-    Features: the mass; as a parent, lam / t, and the log weight of a child with mass, less what its
-    mass takes away, and of a leaf. (Compiled, this is no gain: what is the same for all splits of a
-    parent is computed once in any case.)
+    Features: the mass; as a parent, lam / t, and the log weight of a child with mass, without what
+    its mass takes away, and of a leaf. (A compiled function gains nothing by this: what is the same
+    for all splits of a parent is computed once in any case.)
     """
     first, second = np.maximum(left[0], right[0]), np.minimum(left[0], right[0])
     rest = LAM / (parent[0] - first) ** 2
@@ -339,7 +339,7 @@ def mass_features(model: hct.Potential, clusters: object) -> list[np.ndarray]:
 
 def parent_features(model: hct.Potential, clusters: object) -> list[np.ndarray]:
     (mass,) = mass_features(model, clusters)
-    t = np.maximum(mass**2, np.finfo(float).tiny)  # a leaf is no parent
+    t = np.maximum(mass**2, np.finfo(float).tiny)  # a leaf is never a parent
     own = np.where(t >= T_CUT, -LOG_NORM, -np.inf)
     return [mass, LAM / t, own + np.log(LAM / t), own + np.log(-np.expm1(-LAM / t * T_CUT))]
 
@@ -432,7 +432,7 @@ def status_bytes(field_name: str) -> int:
 
 
 def print_peak(name: str, n: int) -> None:
-    """In a process of its own: memory at the peak, in all, and beyond what it takes to be ready."""
+    """In a process of its own: print the peak memory, in all and beyond what it takes to start."""
     solve(MODELS[name](MEMORY_WARM_SIZE))
     ready = status_bytes("VmRSS")
     solve(MODELS[name](n))
@@ -461,7 +461,7 @@ print(hct.infer(hct.Linkage(np.random.default_rng(0).normal(size=(10, 3)))).map_
 
 
 def start_times() -> dict[str, float]:
-    """Seconds of whole processes, kernels compiled before."""
+    """Seconds of whole processes, with kernels that were compiled before."""
     runs = {
         "python -c pass": ("-c", "pass"),
         "import numba": ("-c", "import numba"),

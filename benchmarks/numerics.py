@@ -1,7 +1,7 @@
 """Log Z and MAP of hard problems against an evaluation with 200 bits; threads against each other.
 
 python benchmarks/numerics.py           writes the section "numerics" of RESULTS.md
-python benchmarks/numerics.py --small   up to 7 leaves; writes nothing
+python benchmarks/numerics.py --small   up to 6 leaves; writes nothing
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import campaign
 
 SIZES = {4: 3, 6: 3, 8: 2, 10: 1}  # leaves: seeds
-LARGE = 14  # leaves of a few problems, ...
-LARGE_DATA = ("uniform", "some forbidden", "sizes alone")  # ... those of these
+LARGE = 14  # leaves of a few problems ...
+LARGE_DATA = ("uniform", "some forbidden", "sizes alone")  # ... with these kinds of data
 TARGET = 1e-10
 
 

@@ -74,7 +74,7 @@ print((peak() - before) / 2**{size})
 
 
 def memory() -> list[Row]:
-    """Further bytes per cluster that the marginals need at their peak."""
+    """Additional bytes per cluster that the marginals need at their peak."""
     further = {}
     for name in MODELS:
         program = MEMORY_PROGRAM.format(

@@ -22,7 +22,7 @@ from common import Targets, log, machine, table, write_section
 
 PERIODS = 12
 WARM = 2  # periods until everything was called, compiled and allocated once
-FLAT = 0.05  # growth of the median after that, over the median
+FLAT = 0.05  # relative growth of the median after that
 
 Rng = np.random.Generator
 

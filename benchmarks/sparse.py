@@ -241,7 +241,7 @@ def speed(small: bool) -> tuple[str, list[Row]]:
 
 
 def random_trees(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Trees in which any two clusters may be joined next, as children."""
+    """Random trees, as arrays of children: any two clusters may be joined next."""
     found = np.empty((size, n - 1, 2), np.int64)
     for tree in found:
         nodes = list(range(n))

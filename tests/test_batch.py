@@ -228,7 +228,7 @@ def test_true_trees_that_do_not_fit():
     found = rows(result)
     assert [row["true_log_weight"] is None for row in found] == [True, False, True, True, False]
     assert (
-        "the true tree cannot be weighed: it has 4 leaves and the data set 3" in found[0]["error"]
+        "the true tree cannot be weighed: it has 4 leaves, the data set has 3" in found[0]["error"]
     )
     assert "the true tree cannot be weighed: found the end" in found[2]["error"]
     assert result.n_failed == 2
@@ -498,7 +498,7 @@ def test_vertices_are_no_momenta(answers):
         (lambda: batch(scheduler="slurm"), ValueError, "scheduler must be .* got 'slurm'"),
         (lambda: batch(scheduler=3), TypeError, "scheduler must be .* got int"),
         (lambda: batch(scheduler=ThreadPoolExecutor()), TypeError, "got ThreadPoolExecutor"),
-        (lambda: batch(scheduler="tcp://a:1", workers=2), ValueError, "workers cannot be chosen"),
+        (lambda: batch(scheduler="tcp://a:1", workers=2), ValueError, "workers cannot be given"),
         (lambda: batch(progress=3), TypeError, "progress must be True, False or a function"),
         (lambda: batch(true_trees=["(0,1);"]), ValueError, "1 true trees were given for 12"),
         (lambda: batch(true_trees=[1] * 12), TypeError, "a true tree must be a Tree or Newick"),
@@ -801,7 +801,7 @@ def test_damaged_parts_are_computed_again(tmp_path, solved, answers):
         ({"chunk_size": 5}, r"\(chunk_size was 4, now 5\)"),
         ({"entropy": True}, r"\(columns was .*\)"),
         ({"data": JETS[:-1]}, r"\(data_sets was 12, now 11\)"),
-        ({"data": JETS[::-1]}, "was computed from other data sets than those from 0 to 3"),
+        ({"data": JETS[::-1]}, "was not computed from data sets 0 to 3 of this input"),
     ],
 )
 def test_other_runs_are_refused(change, message, tmp_path, answers):
@@ -809,7 +809,7 @@ def test_other_runs_are_refused(change, message, tmp_path, answers):
     before = names(tmp_path)
     with pytest.raises(ValueError, match=message) as raised:
         batch(**{"out": tmp_path, "chunk_size": 4, **change})
-    assert "give another folder, or start anew with overwrite=True (--overwrite)" in str(
+    assert "give another folder, or start over with overwrite=True (--overwrite)" in str(
         raised.value
     )
     assert names(tmp_path) == before
@@ -833,7 +833,7 @@ def test_iterators(tmp_path):
     for _ in range(2):
         result = hct.infer_many(models(5), out=tmp_path, chunk_size=2)
         assert result.to_arrow().select(ALWAYS[:4]).equals(wanted.select(ALWAYS[:4]))
-    with pytest.raises(ValueError, match="1 parts more than this input has"):
+    with pytest.raises(ValueError, match="1 more parts than this input has"):
         hct.infer_many(models(4), out=tmp_path, chunk_size=2)
 
 
@@ -980,7 +980,7 @@ def test_what_cannot_be_compared_is_computed_again(tmp_path, solved):
 
     own = [hct.FunctionPotential(guarded, np.ones(4)) for _ in range(4)]
     first = hct.infer_many(own, out=tmp_path, chunk_size=2)
-    with pytest.warns(UserWarning, match="cannot be known .*, so they are computed again") as found:
+    with pytest.warns(UserWarning, match="it is not known .*, so they are computed again") as found:
         again = hct.infer_many(own, out=tmp_path, chunk_size=2)
     assert first.to_arrow() == again.to_arrow()
     assert solved == [2, 2, 2, 2]

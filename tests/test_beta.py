@@ -256,7 +256,7 @@ def test_subsets_tell_much_the_same(monkeypatch):
     guess = choose_beta(average, data, n_resamples=50, rng=0)
     assert guess.n_resamples == 4 * 50
     assert guess.beta == pytest.approx(exact.beta, rel=0.4)
-    assert "4 choices of 8 of the 12 leaves" in guess.sentence
+    assert "4 random subsets of 8 of the 12 leaves" in guess.sentence
 
 
 def test_unit_is_near_the_peak_of_the_heat_capacity(monkeypatch):

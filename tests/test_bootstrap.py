@@ -285,7 +285,7 @@ def test_scale_and_shift_do_not_matter():
         ({"table": [1.0, 2.0]}, ValueError, "table must have a row for each leaf"),
         ({"table": [[1.0, math.nan]]}, ValueError, "not finite"),
         ({"method": "greedy"}, ValueError, "method must be one of single, complete"),
-        ({"metric": "precomputed"}, ValueError, "distances alone have none"),
+        ({"metric": "precomputed"}, ValueError, "columns of a table; distances have none"),
         ({"metric": "no such"}, ValueError, "[Mm]etric"),
         ({"n_resamples": 0}, ValueError, "n_resamples must be a whole number"),
         ({"scales": []}, ValueError, "scales must be positive numbers"),

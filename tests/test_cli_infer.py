@@ -155,7 +155,7 @@ def test_ids_are_not_to_be_standardised(write):
     """An id that repeats is a feature, alas; scaling it would not make it a better one."""
     text = "id,x,y\n1000,1,2\n1000,2,2\n5000,3,1\n5000,2,1\n"
     (note,) = read(write(text)).notes
-    assert "rules the distances; if it holds ids, leave it out: --ignore id" in note
+    assert "dominates the distances; if it holds ids, leave it out: --ignore id" in note
 
 
 @pytest.mark.parametrize("options", [{"kind": "distances"}, {"kind": "distances", "header": False}])
@@ -247,13 +247,13 @@ def test_a_column_that_rules_is_noted(write):
         ("name,x\na,1\nb,inf\nc,2\n", "'inf' in row 2, which is not finite"),
         ("name,x\na,1\nb,1e999\nc,2\n", "'1e999' in row 2, which is not finite"),
         ("name,x\na,1\nb,two\nc,3\n", "'two' in row 2, which is not a number.*--ignore x"),
-        ("name;x\na;1,5\nb;2\nc;3\n", "decimal comma, as in '1,5'; say --decimal-comma"),
+        ("name;x\na;1,5\nb;2\nc;3\n", "decimal comma, as in '1,5'; give --decimal-comma"),
         ("name,x,kind\na,1,p\nb,2,q\nc,3,p\n", "--color kind.*--ignore kind"),
         ("name,x,my kind\na,1,p\nb,2,q\nc,3,p\n", '--ignore "my kind"'),
         ("name,x\na,1\na,2\nb,3\n", "'a' 2 times.*--labels.*--color name"),
         ("name,x\na,1\n,2\nb,3\n", "row 2 of table.csv has no label"),
         ("name,x,y\na,1,\nb,2,\nc,,3\n", "3 missing values.*--missing"),
-        (matrix_text(DISTANCES), "looks like a matrix between 4 items; say --distances"),
+        (matrix_text(DISTANCES), "looks like a matrix between 4 items; give --distances"),
         (b"PK\x03\x04rest", "Excel workbook"),
         (b"\x1f\x8brest", "compressed"),
         (b"\x93NUMPY", "NumPy array"),
@@ -284,7 +284,7 @@ def test_wrong_options(options, message, write):
 def test_missing_values_that_cannot_be_filled(write):
     with pytest.raises(ValueError, match=r"column 'x' of table\.csv has no value at all"):
         read(write("name,x,y\na,,1\nb,,2\nc,,3\n"), missing="mean")
-    with pytest.raises(ValueError, match=r"nothing of table\.csv is left"):
+    with pytest.raises(ValueError, match=r"nothing is left of table\.csv"):
         read(write("name,x\na,\nb,\nc,\n"), missing="drop-rows")
     with pytest.raises(ValueError, match=r"--log10 needs positive numbers.*row 'b', column 'x'"):
         read(write("name,x\na,1\nb,0\nc,3\n"), log10=True)
@@ -338,7 +338,7 @@ def test_holes_in_a_matrix(write):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ((1, 3, 99.0), "not symmetric: 'b' to 'd' is 99, but back it is 8"),
+        ((1, 3, 99.0), "not symmetric: 'b' to 'd' is 99, but the reverse is 8"),
         ((2, 2, 1.0), "1 between 'c' and 'c'.*--similarities"),
     ],
 )

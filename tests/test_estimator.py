@@ -150,7 +150,7 @@ def test_other_metric():
 def test_many_samples():
     table, truth = groups(60, spread=10.0), np.arange(60) % 3
     model = TrellisClustering(n_clusters=3, max_clusters=500, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="60 samples are too many for all trees"):
+    with pytest.warns(ConvergenceWarning, match="60 samples are too many to weigh all trees"):
         model.fit(table)
     assert adjusted_rand_score(truth, model.labels_) == 1.0
     assert not model.posterior_.is_exact

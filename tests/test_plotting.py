@@ -476,9 +476,9 @@ def test_constant_table():
 
 def test_wrong_tables():
     tree = Tree([[0, 1], [2, 3]])
-    with pytest.raises(ValueError, match="2 rows and their tree 3 leaves"):
+    with pytest.raises(ValueError, match="2 rows, but their tree has 3 leaves"):
         plot_clustermap(np.ones((2, 2)), tree)
-    with pytest.raises(ValueError, match="2 columns and their tree 3 leaves"):
+    with pytest.raises(ValueError, match="2 columns, but their tree has 3 leaves"):
         plot_clustermap(np.ones((3, 2)), tree, column_tree=tree)
     with pytest.raises(ValueError, match="1 names for 2 columns"):
         plot_clustermap(np.ones((3, 2)), tree, columns=["x"])
@@ -784,7 +784,7 @@ def test_top_trees_in_given_axes():
     assert drawn_axes == list(grid.ravel()[:3])
     assert not grid[1, 1].has_data()
     assert plt.get_fignums() == [figure.number]
-    with pytest.raises(ValueError, match="3 trees for 2 axes"):
+    with pytest.raises(ValueError, match="3 trees but only 2 axes"):
         plot_top_trees(line_post(), 3, grid[0])
     with pytest.raises(ValueError, match="k must be a whole number, at least 1; got 0"):
         plot_top_trees(line_post(), 0)

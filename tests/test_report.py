@@ -207,7 +207,8 @@ def test_beta_and_bootstrap():
 @pytest.mark.parametrize("converged", [False, True])
 def test_a_sparse_trellis_is_said_to_be_one(converged):
     reader = Reader(report_html(sparse(converged)))
-    assert "log Z is a lower bound, and every probability below is given these trees" in reader.text
+    text = "log Z is a lower bound, and every probability below is conditional on these trees"
+    assert text in reader.text
     assert "log Z at least" in reader.text
     assert ("ended before it had settled" in reader.text) is not converged
 

@@ -1,6 +1,6 @@
 """A chunk of data sets: a unit of work, and its answers as a table.
 
-A chunk holds consecutive data sets. `solve_chunk` checks them, groups those of equal numbers of
+A chunk holds consecutive data sets. `solve_chunk` checks them, groups those with the same number of
 leaves, has each group solved, and returns an Arrow table with one row per data set, in order. It
 is what threads, processes and machines run.
 """
@@ -36,7 +36,7 @@ from hctrellis.tree import Tree
 if TYPE_CHECKING:
     from hctrellis.support.types import BoolArray, FloatArray, IntArray
 
-DECIMAL_DIGITS = 38  # of an Arrow decimal; (2n - 3)!! has 36 at the 28 leaves that are possible
+DECIMAL_DIGITS = 38  # of an Arrow decimal; (2n - 3)!! has 36 at 28 leaves, the most possible
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Chunk(ABC):
 
     @abstractmethod
     def weigh_trees(self, rows: IntArray, children: IntArray) -> FloatArray:
-        """The log weights of trees, one for each of some data sets of equal size."""
+        """The log weights of trees, one tree for each of these data sets of equal size."""
 
     @abstractmethod
     def align(self, row: int, tree: Tree) -> Tree:
@@ -210,8 +210,8 @@ def _align(tree: Tree, labels: tuple[str, ...]) -> Tree:
     if set(tree.labels) != set(labels):
         odd = min(set(tree.labels) ^ set(labels))
         raise ValueError(
-            f"it has {tree.n_leaves} leaves and the data set {len(labels)}, and their labels "
-            f"differ, for instance {odd!r}"
+            f"it has {tree.n_leaves} leaves, the data set has {len(labels)}, and their labels "
+            f"differ, for instance in {odd!r}"
         )
     return tree.reorder(labels)
 
@@ -266,7 +266,7 @@ class AnswerColumns:
             self.map_trees.append((rows, pa.StringArray.from_buffers(len(rows), *buffers)))
 
     def _trees_in_order(self) -> Any:
-        """The texts of all groups, those of each data set in its row."""
+        """The Newick texts of all groups, each in the row of its data set."""
         pa = arrow()
         if not self.map_trees:
             return pa.nulls(len(self.chunk), pa.string())

@@ -1,4 +1,4 @@
-"""Who solves the chunks: this thread, threads, joblib's workers, or a Dask cluster.
+"""What solves the chunks: this thread, several threads, joblib's workers, or a Dask cluster.
 
 An engine is called with a function and an iterator of numbered chunks, and yields numbered answers
 as they are ready. It holds only a few chunks at a time, so that neither a long input nor slow
@@ -33,12 +33,12 @@ Solved: TypeAlias = Generator[tuple[int, Any], None, None]
 Engine: TypeAlias = Callable[[Solve, Numbered], Solved]
 
 SCHEDULERS = ("serial", "threads", "processes", "joblib")
-AHEAD = 6  # chunks per worker that are handed out
-WAVE = 8  # the same for joblib, which is given so many at once
-ASK_EVERY = 16  # chunks for which the number of a cluster's workers is asked for again
+AHEAD = 6  # chunks handed out per worker
+WAVE = 8  # the same for joblib, which is given all of them at once
+ASK_EVERY = 16  # chunks, after which a cluster is asked again how many workers it has
 DASK_RETRIES = 3  # of a chunk that failed on its machine
-CONNECT_SECONDS = 20  # until a scheduler must have answered
-GATHER_SECONDS = 0.2  # between two times that answers are fetched from a cluster
+CONNECT_SECONDS = 20  # within which a scheduler must answer
+GATHER_SECONDS = 0.2  # between two fetches of answers from a cluster
 LOOK_SECONDS = 0.01  # between two looks at what is ready
 
 
@@ -56,7 +56,9 @@ def as_engine(scheduler: Any, workers: int | None) -> Engine:
             f"of a Dask scheduler; got {type(scheduler).__name__}"
         )
     if workers is not None:
-        raise ValueError("workers cannot be chosen here: a Dask cluster has its own number of them")
+        raise ValueError(
+            "workers cannot be given for a Dask cluster, which has its own number of them"
+        )
     return partial(dask, client=scheduler)
 
 
@@ -129,7 +131,7 @@ def joblib(solve: Solve, chunks: Numbered, workers: int | None, backend: str | N
             while wave := list(islice(chunks, WAVE * number)):
                 answers = parallel(delayed(_numbered)(solve, *item) for item in wave)
                 try:
-                    yield from map(tuple, answers)  # map, lest they are closed before `_close`
+                    yield from map(tuple, answers)  # a map is not closed with us: `_close` does it
                 finally:
                     _close(answers)
 
@@ -139,7 +141,7 @@ def _numbered(solve: Solve, i: int, chunk: Chunk) -> tuple[int, Any]:
 
 
 def _close(answers: Any) -> None:
-    """Stop joblib without its warning of tasks that nobody waits for."""
+    """Stop joblib without its warning about tasks whose answers are not fetched."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if hasattr(answers, "close"):
@@ -155,7 +157,7 @@ def _joblib_backend(prefer: str | None = None) -> tuple[Any, int | None]:
 
 
 def _joblib_is_set_up() -> bool:
-    """Whether we are inside ``joblib.parallel_config(...)``: its wishes are then stronger."""
+    """Whether we are inside ``joblib.parallel_config(...)``: its settings then take precedence."""
     if "joblib" not in sys.modules:
         return False
     either = {type(_joblib_backend(prefer)[0]) for prefer in ("threads", "processes")}
@@ -192,7 +194,7 @@ def dask(solve: Solve, chunks: Numbered, client: Any) -> Solved:
 
 
 def _gather(client: Any, waiting: dict[Any, int]) -> Solved:
-    """Wait until something is ready, and a little for more: each time takes some milliseconds."""
+    """Wait until something is ready, and a little longer: each fetch takes some milliseconds."""
     enough = time.monotonic() + GATHER_SECONDS
     while True:
         ready = [future for future in waiting if future.done()]

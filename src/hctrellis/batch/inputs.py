@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
 MODELS: dict[str, JetPotential] = {"ginkgo": Ginkgo, "jetmass": JetMass}
-READ_ROWS = 20_000  # jets of a file that are in memory at a time, or a chunk if that is more
-CHUNKS = 16  # of an input, if their size is not given ...
-MAX_CHUNK = 4000  # ... and not larger than so many data sets
-UNKNOWN_CHUNK = 1000  # the same, if the number of data sets is not known
-MIN_SECONDS = 0.5  # ... nor smaller than such a time, or than MIN_CHUNK data sets
+READ_ROWS = 20_000  # jets of a file in memory at a time; a whole chunk if that is more
+CHUNKS = 16  # of an input, if chunk_size is not given; each chunk ...
+MAX_CHUNK = 4000  # ... has at most this many data sets ...
+MIN_SECONDS = 0.5  # ... and takes at least this time, or has at least MIN_CHUNK data sets
+UNKNOWN_CHUNK = 1000  # data sets in a chunk, if the number of all is not known
 MIN_CHUNK = 512
 SECONDS_PER_SPLIT = 2e-9
 
@@ -48,7 +48,7 @@ class Source(ABC):
     """Data sets in order."""
 
     jets: ClassVar[bool] = False
-    """Whether they are jets, to be given to a model here."""
+    """Whether the data sets are jets, to be given to a model here."""
 
     @property
     @abstractmethod
@@ -58,7 +58,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def largest(self) -> int | None:
-        """The largest number of leaves, if it is known; those that are too large do not count."""
+        """The largest number of leaves, if known; data sets that are too large do not count."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Source(ABC):
 
     @abstractmethod
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All data sets, `size` at a time; one chunk without any if there are none."""
+        """All data sets, `size` at a time; one empty chunk if there are none."""
 
     def chunk_size(self) -> int:
         """A size of chunks that keeps all workers busy; the same in every run."""
@@ -121,7 +121,9 @@ class Potentials(Source):
 def _take(trees: Iterator[str | None], number: int) -> list[str | None]:
     taken = list(islice(trees, number))
     if len(taken) < number:
-        raise ValueError("there are fewer true trees than data sets; give one each, or None")
+        raise ValueError(
+            "there are fewer true trees than data sets; give a tree or None for each data set"
+        )
     return taken
 
 
@@ -249,7 +251,7 @@ class JetFile(_JetSource):
 
     @cached_property
     def _columns(self) -> list[str]:
-        """The columns to read, of which enough fit in memory."""
+        """The columns to read, checked to fit in memory piece by piece."""
         columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
         check_size(self._file, self.path, columns, whole=False)
         return columns
@@ -309,7 +311,8 @@ def as_source(
     trees = _as_trees(true_trees)
     if trees is not None and len(trees) != len(particles):
         raise ValueError(
-            f"{len(trees)} true trees were given for {len(particles)} jets; give one each, or None"
+            f"{len(trees)} true trees were given for {len(particles)} jets; give a tree or None "
+            "for each jet"
         )
     return JetArrays(model, parameters, particles, trees)
 
@@ -331,8 +334,8 @@ def _as_potentials(
     potentials = data if lasting and not isinstance(data, Sequence) else list(data)
     if trees is not None and isinstance(potentials, list) and len(trees) != len(potentials):
         raise ValueError(
-            f"{len(trees)} true trees were given for {len(potentials)} data sets; give one each, "
-            "or None"
+            f"{len(trees)} true trees were given for {len(potentials)} data sets; give a tree or "
+            "None for each data set"
         )
     return Potentials(potentials, trees)
 

@@ -1,14 +1,14 @@
 """Exact inference on many data sets of the same number of leaves.
 
-In go potentials over n leaves each, or the momenta of jets with n particles each; out come columns
-with one entry per data set. A data set that cannot be solved does not stop the others: its message
-is in `Columns.errors`.
+The input is potentials over n leaves each, or the momenta of jets with n particles each; the output
+is columns with one entry per data set. A data set that cannot be solved does not stop the others:
+its message is in `Columns.errors`.
 
 Small data sets whose potentials are of the same kind are solved side by side, one in each lane of
 the CPU's vectors (see `kernels.batch`); parameters may differ. All others are solved one at a time:
 more than `MOST_LEAVES` leaves, extreme distances (single and complete linkage), functions of NumPy
-arrays, features that are no sums. Which of the two depends on the data set alone, and so do the
-answers, whatever the order and the company.
+arrays, features that are not sums. Which way a data set is solved depends on it alone, and so do
+its answers: neither the order nor the other data sets matter.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Columns:
     log_partition, map_log_weight : float64 array, shape (m,)
         -inf where every tree is forbidden; NaN where there is an error.
     children : int64 array, shape (m, n - 1, 2)
-        `Tree.children` of the MAP trees; of no meaning where there is none.
+        `Tree.children` of the MAP trees; meaningless where there is none.
     n_trees : int64 array, or object array of int where they may not fit, shape (m,)
         Numbers of trees of non-zero weight.
     entropy : float64 array, shape (m,)
@@ -139,7 +139,7 @@ def solve_jets(
 def with_parameters(
     model: JetPotential, parameters: tuple[tuple[str, Any], ...]
 ) -> Ginkgo | JetMass:
-    """A model of one particle at rest: it knows its parameters, and costs more than many a jet."""
+    """A model of one particle, for its parameters; kept, since making it takes long."""
     return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
 
 
@@ -157,7 +157,7 @@ def weigh_jets(
 
 
 def explain(error: Exception) -> str:
-    """An error in one line; its kind is named only if the message may not do."""
+    """An error in one line; its type is named unless it is a ValueError, which explains itself."""
     name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     return name + " ".join(str(error).split())
 
@@ -206,8 +206,8 @@ class _Stack(NamedTuple):
     rows : int array, shape (m,)
         Their places in the columns.
     sums : list of arrays, shape (n, n, m) or (n + 1, m)
-        What is added up over pairs and leaves; or a number by size. Here and below, the last of
-        the m fills vectors that would not be full.
+        What is added up over pairs and leaves; or a number by size. Here and below, the last data
+        set is repeated until the vectors are full.
     params, root_params : arrays, shape (k, m)
     """
 
@@ -226,7 +226,7 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
         try:
             potential.check()
             codes, sums = tuple(part.code() for part in potential.parts), _as_arrays(potential)
-        except Exception:  # to be explained when it is solved apart
+        except Exception:  # it is explained when the potential is solved apart
             codes, sums = (), []
         if sums:
             kinds[codes, tuple(array.ndim for array in sums)].append((row, sums))
@@ -246,16 +246,16 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
 
 
 def _lanes(m: int) -> IntArray:
-    """The numbers of m data sets, and of the last one until vectors are full."""
+    """The numbers of m data sets, the last repeated until the vectors are full."""
     from hctrellis.kernels.simd import LANES
 
     return np.minimum(np.arange(-(-m // LANES) * LANES), m - 1)
 
 
 def _as_arrays(potential: Potential) -> list[FloatArray]:
-    """The sums of a potential, those over leaves as diagonal matrices; none if it is served apart.
+    """The sums of a potential, those over leaves as diagonal matrices; none if it is solved apart.
 
-    (A number on the diagonal of a matrix is added for every leaf, and so for every pair a zero.)
+    (The sum over pairs of a diagonal matrix is a sum over leaves.)
     """
     found: list[FloatArray] = []
     if potential.n_leaves > MOST_LEAVES:
@@ -275,7 +275,7 @@ def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
 
 
 def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
-    """Solve a stack; returns the rows for which something is no number, to be solved apart."""
+    """Solve a stack; returns the rows without a sound answer, which are to be solved apart."""
     from hctrellis.kernels.bind import bind
     from hctrellis.kernels.simd import LANES
 
@@ -309,10 +309,10 @@ def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]
 def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntArray) -> list[int]:
     """Write answers into the columns if they are sound; returns the rows of all others.
 
-    Those that are no numbers, or out of range, are to be explained when they are solved apart.
+    Answers that are not numbers, or out of range, are explained when their rows are solved apart.
     """
     sizes = np.abs(answers[:, 0])
-    sound = (sizes <= LARGEST_LOG_WEIGHT) | (sizes == np.inf)  # not so for NaN
+    sound = (sizes <= LARGEST_LOG_WEIGHT) | (sizes == np.inf)  # False for NaN
     kept = rows
     if not sound.all():
         kept, answers, children = rows[sound], answers[sound], children[sound]
@@ -338,7 +338,7 @@ def _lattice(n_leaves: int, width: int) -> tuple[IntArray, IntArray, Any]:
 
 
 def _list_splits(parents: IntArray) -> IntArray:
-    """One child of each split of parents of equal size: single leaves, then others, growing."""
+    """One child of each split of parents of equal size: for each parent, single leaves first."""
     size = int(parents[0]).bit_count()
     bits = np.arange(int(parents.max()).bit_length())
     members = (parents[:, None] >> bits) & 1

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
 COMPONENTS = ("E", "px", "py", "pz")
-ENERGIES = ("e", "energy")  # the first that is there counts; here and below in any case
+ENERGIES = ("e", "energy")  # the first one present counts; upper and lower case are alike
 AXES, PLAIN_AXES, PLAIN_ENERGY = ("px", "py", "pz"), ("x", "y", "z"), "t"
 ANGULAR = {"pt", "rho", "eta", "rapidity", "theta", "phi"}
-"""Beside one of these x, y, z and t are where a particle comes from, not where it goes."""
+"""Beside one of these, x, y, z and t are where a particle comes from, not its momentum."""
 
 EXPECTED = (
     "expected jets as lists of particles with E, px, py, pz (or energy, x, y, z, t): one column "
@@ -67,7 +67,7 @@ class Particles:
     sizes : int64 array
         Numbers of particles of the jets.
     errors : dict from int to str
-        The jets without momenta of which something is known to be wrong.
+        What is known to be wrong with a jet, by position; such a jet has no momenta here.
     """
 
     momenta: FloatArray
@@ -109,7 +109,7 @@ def find(
     column : str, optional
         The column with the momenta, or one of the four.
     vectors : sequence of str or None
-        The columns (None for all together) that have the components under other names.
+        The columns (None for the whole array) that are `vector` arrays with other components.
     """
     names: dict[str | None, Sequence[str]] = {None: [*fields], **dict(fields.items())}
     places = [Place(name, found) for name in names if (found := _components(names[name]))]
@@ -121,8 +121,8 @@ def find(
     if len(places) > 1:
         shown = " or ".join(", ".join(place.columns) for place in places)
         raise ValueError(
-            f"{what} has momenta in several columns ({printable(shown):.200}); say which with "
-            f"column, such as column={places[-1].columns[0]!r:.80} (--column on the command line)"
+            f"{what} has momenta in several columns ({printable(shown):.200}); say which to "
+            f"take, such as column={places[-1].columns[0]!r:.80} (--column on the command line)"
         )
     if not places:
         looked = fields if column is None else {column: fields[column]}
@@ -225,7 +225,7 @@ def from_awkward(array: Any, column: str | None = None, what: str = "the array")
 
 
 def _is_vector(holder: Any) -> bool:
-    """Whether an Awkward array has its components by the behaviour of `vector` alone."""
+    """Whether an Awkward array has E, px, py, pz only through the behaviour of `vector`."""
     return _components(holder.fields) is None and all(hasattr(holder, c) for c in COMPONENTS)
 
 

@@ -1,7 +1,7 @@
 """Jets that are ready to be solved: checked, and with repaired momenta.
 
-The same jets are refused, with the same words, as when each is given to its model; that is done
-only for those that look suspicious, since it takes longer than many a jet.
+A jet is refused if its model refuses it, and in the same words. Only jets that look suspicious are
+given to the model, since that takes longer than solving many a jet.
 """
 
 from __future__ import annotations
@@ -86,17 +86,17 @@ def prepare(
 
 
 def _odd(momenta: FloatArray) -> BoolArray:
-    """Whether a particle has a momentum that a model may refuse, other than off its mass shell."""
+    """Whether a model may refuse a momentum for other reasons than being off its mass shell."""
     odd: BoolArray = momenta[:, 0] < 0
     magnitudes = np.abs(momenta)
     usual = (magnitudes <= LARGEST_ENERGY) & ((magnitudes >= LEAST_USUAL) | (magnitudes == 0))
-    if not usual.all():  # row by row, this takes longer than all the rest
+    if not usual.all():  # going row by row takes longer than all the rest
         odd |= ~usual.all(axis=1)
     return odd
 
 
 def _blocks(rows: IntArray, sizes: IntArray) -> Iterator[IntArray]:
-    """Jets of equal sizes, so many that all their pairs fit in memory."""
+    """Jets of equal sizes, few enough at a time that all their pairs fit in memory."""
     for size in np.unique(sizes[rows]):
         alike = rows[sizes[rows] == size]
         step = int(max(1, PAIRS_AT_ONCE // size**2))

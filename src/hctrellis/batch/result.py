@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 REASONS = 3  # error messages that a summary keeps
-COUNTED = {"log_partition", "repaired", "error"}  # the columns that a summary looks at, if there
+COUNTED = {
+    "log_partition",
+    "repaired",
+    "error",
+}  # the columns that a summary looks at, if they exist
 
 
 @dataclass
 class Summary:
-    """Counts of rows, by parts of the table in any order."""
+    """Counts of rows, added up over the parts of the table in any order."""
 
     n_rows: int = 0
     n_failed: int = 0
@@ -29,7 +33,7 @@ class Summary:
     reasons: dict[int, str] = field(default_factory=dict)
 
     def add(self, start: int, columns: Mapping[str, Any]) -> None:
-        """Count a part of the table that begins at row `start`, by some of its columns."""
+        """Count a part of the table that begins at row `start`, given some of its columns."""
         import pyarrow.compute as pc
 
         log_partition, error = columns["log_partition"], columns["error"]
@@ -58,7 +62,8 @@ class BatchResult:
     - ``entropy``, ``true_log_weight``, ``seconds``: if they were asked for;
     - ``repaired``, of jets: how many space-like particles were put on their mass shells (see
       ``on_shell`` of `Ginkgo`);
-    - ``error``: what was wrong with a data set, null if nothing. What it prevented is then null.
+    - ``error``: what was wrong with a data set, null if nothing. With an error, all columns that
+      could not be computed are null.
 
     Attributes
     ----------
@@ -105,7 +110,8 @@ class BatchResult:
     def to_awkward(self) -> Any:
         """The table as an Awkward array of records.
 
-        Numbers of trees beyond 64 bits, which Awkward does not know, become floating-point numbers.
+        Numbers of trees beyond 64 bits become floating-point numbers, since Awkward has no such
+        integers.
         """
         with ONE_AT_A_TIME:
             import awkward as ak

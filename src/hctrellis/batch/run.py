@@ -55,26 +55,27 @@ def infer_many(
     potential : Ginkgo, JetMass, "ginkgo" or "jetmass", optional
         The model of the jets; simulated jets bring their own.
     column : str, optional
-        Which column of a table, array or file has the momenta, if several have: that of the
-        records, or one of the four.
+        Which column of a table, array or file to take the momenta from, if several have momenta:
+        the column of records, or one of the four columns of components.
     out : path, optional
         A folder for Parquet files, written chunk by chunk; nothing is kept in memory. A run that
-        was stopped, in any way, continues where it was if it is called again with the same data
-        sets; those that cannot be compared (whose functions call `eval`, hold a lock, ...) are
-        computed again.
+        was stopped, however it happened, continues where it stopped when it is called again with
+        the same data sets; those that cannot be compared (whose functions call `eval`, hold a lock,
+        ...) are computed again.
     overwrite : bool
         Remove what an earlier run left in that folder.
     entropy : bool
-        Also the entropies of the posteriors.
+        Whether to compute the entropies of the posteriors, too.
     true_trees : iterable of Tree, str or None, optional
         A tree for each data set (in Newick format, if not a `Tree`) whose log weight is wanted; for
         jets in a file the name of a column. Leaves of jets are called 0, 1, ...
     seconds : bool
-        Also the time that each data set took (the mean over those computed together).
+        Whether to report the time that each data set took (the mean over those computed together).
     scheduler : "serial", "threads", "processes", "joblib", Dask client or address, optional
-        Who computes. By default threads, or the backend of an enclosing ``joblib.parallel_config``.
-        "joblib" is that backend; an address is such as "tcp://localhost:8786". Threads share one
-        Python: for potentials with plain Python functions processes are faster.
+        What computes: by default threads, or the backend of an enclosing
+        ``joblib.parallel_config``. "joblib" is that backend; an address looks like
+        "tcp://localhost:8786". Threads share one Python interpreter, so for potentials with plain
+        Python functions processes are faster.
     workers : int, optional
         Number of threads or processes; as many as cores by default.
     chunk_size : int, optional
@@ -82,8 +83,8 @@ def infer_many(
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(data sets done, in all).
     **parameters
-        Those of the model of the jets: ``lam``, ``t_cut``, ..., and ``on_shell``, by which jets
-        with space-like particles are repaired or refused (see `Ginkgo`).
+        Those of the model of the jets: ``lam``, ``t_cut``, ..., and ``on_shell``, which says
+        whether jets with space-like particles are repaired or refused (see `Ginkgo`).
 
     Returns
     -------

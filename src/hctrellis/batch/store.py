@@ -4,9 +4,9 @@ A folder holds ``_manifest.json`` (the settings of the run), one Parquet file pe
 (``part-00012.parquet``), and ``_lock``, held by the process that writes into it. Every
 file is written under another name first and then renamed, so that no half file is ever seen. A
 part carries the fingerprint of the data sets it was computed from; if it is there and readable, it
-is not computed again. (Data sets of which `hctrellis.fingerprint` cannot tell whether they are the
-same are always computed again.) Names that begin with "_" or "." are passed over by readers of
-Parquet folders.
+is not computed again. (Data sets for which `hctrellis.support.fingerprint` cannot tell whether they
+are the same are always computed again.) Readers of Parquet folders skip names that begin with "_"
+or ".".
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Store(ABC):
 
     @abstractmethod
     def result(self) -> BatchResult:
-        """All of it."""
+        """The result with all tables."""
 
     def _count(self, index: int, table: Any) -> None:
         columns = {name: table[name].combine_chunks() for name in COUNTED & {*table.column_names}}
@@ -93,14 +93,14 @@ class Memory(Store):
 
 
 class Folder(Store):
-    """Parquet files in a folder, of which no other process makes use.
+    """Parquet files in a folder, into which no other process may write meanwhile.
 
     Parameters
     ----------
     path : Path
-        Made if it is not there.
+        Made if it does not exist.
     settings : mapping
-        What the answers depend on; a folder of other settings is refused.
+        What the answers depend on; a folder with other settings is refused.
     schema : pyarrow.Schema
         Of the tables.
     chunk_size : int
@@ -207,21 +207,21 @@ class Folder(Store):
         self._refuse_surplus()
 
     def _mark(self, index: int, chunk: Chunk) -> str:
-        """The fingerprint of a chunk; none if it holds something that cannot be compared."""
+        """The fingerprint of a chunk; empty if it holds something that cannot be compared."""
         try:
             return chunk.fingerprint()
         except OpaqueError as error:
             if self._part(index).exists() and not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"whether the data sets of {self.path} are those of the earlier run cannot be "
-                    f"known ({error}), so they are computed again",
+                    f"it is not known whether the data sets are those that {self.path} was "
+                    f"computed from ({error}), so they are computed again",
                     stacklevel=4,
                 )
             return ""
 
     def _has(self, index: int, n_rows: int, mark: str) -> bool:
-        """Whether a part is there, whole, and of these data sets."""
+        """Whether a part exists, is complete, and was computed from these data sets."""
         path = self._part(index)
         try:
             found = parquet().read_metadata(path)
@@ -234,8 +234,8 @@ class Folder(Store):
         if (found.metadata or {}).get(FINGERPRINT) != mark.encode() or found.num_rows != n_rows:
             first = index * self._chunk_size
             raise ValueError(
-                f"{path} was computed from other data sets than those from {first} to "
-                f"{first + n_rows - 1}; {_anew()}"
+                f"{path} was not computed from data sets {first} to {first + n_rows - 1} of this "
+                f"input; {_anew()}"
             )
         self._count(index, table)
         return True
@@ -245,7 +245,7 @@ class Folder(Store):
         surplus = [path for path in self._parts() if path.name > last.name]
         if surplus:
             raise ValueError(
-                f"{self.path} holds {len(surplus)} parts more than this input has; {_anew()}"
+                f"{self.path} holds {len(surplus)} more parts than this input has; {_anew()}"
             )
 
     def add(self, index: int, table: Any) -> None:
@@ -289,7 +289,7 @@ class _Lock:
             self._file.write(str(os.getpid()))
             self._file.flush()
         except OSError as error:
-            with suppress(OSError):  # what could not be written is tried once more
+            with suppress(OSError):  # closing tries once more to write
                 self._file.close()
             raise _cannot_write(folder / LOCK, error) from None
 
@@ -311,7 +311,7 @@ def _cannot_write(path: Path, error: OSError) -> OSError:
 
 
 def _anew() -> str:
-    return "give another folder, or start anew with overwrite=True (--overwrite)"
+    return "give another folder, or start over with overwrite=True (--overwrite)"
 
 
 def _show(value: object) -> str:

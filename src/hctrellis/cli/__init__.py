@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def command() -> int:
-    """What the shell starts: `main`, but after Ctrl-C the process does not take its time to end."""
+    """What the shell starts: `main`, except that after Ctrl-C the process ends at once."""
     codes: list[int] = []
     atexit.register(_leave, codes)
     codes.append(main())

@@ -107,13 +107,11 @@ def find(request: Request, console: Console) -> Answers:
 
 def _from_trees(request: Request, trees: WeightedTrees) -> Answers:
     if request.model is not None or request.beta is not None:
-        raise ValueError(
-            f"{request.source.name} holds trees, which need no --potential and no --beta"
-        )
+        raise ValueError(f"{request.source.name} holds trees; leave out --potential and --beta")
     if request.bootstrap is not None:
         raise ValueError(f"--bootstrap resamples columns; {request.source.name} holds trees")
     model = CladeDistribution(trees)
-    with warnings.catch_warnings():  # trees that are all different say what they say
+    with warnings.catch_warnings():  # as is right if all trees that were read differ
         warnings.filterwarnings("ignore", message="every tree has the same weight")
         post = hct.infer(model, model.trellis)
     weights = "" if trees.weights is None else ", with weights"
@@ -133,7 +131,7 @@ def _from_items(request: Request, items: Items, console: Console) -> Answers:
     make = _maker(name, items, request.metric)
     table = items.used if items.kind == "features" else None
     choice, beta = None, request.beta
-    make(table, 1.0)  # so that errors of the data come first
+    make(table, 1.0)  # so that errors in the data are reported first
     if beta is None:
         with bar("steps to choose beta", hidden=_hidden(request, console)) as progress:
             choice = _choose(make, table, request.seed, progress)
@@ -149,11 +147,11 @@ def _from_items(request: Request, items: Items, console: Console) -> Answers:
         return answers
     if post.is_exact and post.n_leaves > MOVED_LEAVES:
         answers.notes.append(
-            f"over {MOVED_LEAVES} items the report does not show how the answers move with beta, "
-            "which would take three times as long; try --beta with other values"
+            f"for more than {MOVED_LEAVES} items the report does not show how the answers move "
+            "with beta, which would take three times as long; try other values of --beta"
         )
         return answers
-    with _said(request, console, "Looking how the answers move with beta ..."):
+    with _said(request, console, "Finding out how the answers move with beta ..."):
         return replace(answers, moves=_moves(make, table, answers))
 
 
@@ -174,7 +172,7 @@ def _maker(name: str, items: Items, metric: str) -> Make:
 
     def of_features(table: FloatArray | None, beta: float) -> hct.Potential:
         assert table is not None
-        with warnings.catch_warnings():  # it was asked whether these are distances
+        with warnings.catch_warnings():  # `as_items` has asked whether these are distances
             warnings.filterwarnings("ignore", message=".*looks like a matrix of distances")
             return hct.Linkage(
                 table, method, beta, metric, labels=labels if len(table) == len(labels) else None

@@ -26,14 +26,15 @@ ABOUT_DEMO = (
     "report."
 )
 ABOUT_INFER = (
-    "Cluster the items of a table, and say how sure it is.\n\n"
+    "Cluster the items of a table, and say how sure the clusters are.\n\n"
     "TABLE is a CSV, TSV or Parquet file with one row per item and columns of numbers; a square "
     "matrix between items (say [bold]--distances[/bold] or [bold]--similarities[/bold]); or a "
     "Newick or NEXUS file of many trees over the same items. The first column of text names the "
-    "items; one that only numbers the rows is no feature. Up to 22 items every binary tree is "
-    "weighed; for more, up to 1,000, promising trees are searched for, and the answer says so.\n\n"
+    "items; a column that only numbers the rows is not a feature. Up to 22 items every binary tree "
+    "is weighed; for more, up to 1,000, promising trees are searched for, and the answer says "
+    "so.\n\n"
     "Prints the most probable tree with the probability of every cluster, the clusters to trust, "
-    "and log Z. Files that are named and exist are replaced.\n\n"
+    "and log Z. Output files that exist are replaced.\n\n"
     "Examples:\n\n"
     "hctrellis infer animals.csv --report animals.html\n\n"
     "hctrellis infer genes.tsv --standardize --color tissue --missing mean\n\n"
@@ -41,7 +42,7 @@ ABOUT_INFER = (
     "hctrellis infer distances.csv --distances --newick tree.nwk --samples trees.nwk\n\n"
     "hctrellis infer posterior.trees --report trees.html"
 )
-ABOUT_SIMULATE = "Make up data of which the truth is known."
+ABOUT_SIMULATE = "Make up data whose truth is known."
 ABOUT_JETS = (
     "Simulate jets with the toy shower Ginkgo and write them to a Parquet file.\n\n"
     "One row per jet: its particles (a list of E, px, py, pz), its true tree in Newick format and "
@@ -280,7 +281,7 @@ def infer(
             "-c",
             metavar="A,B,...",
             rich_help_panel=MODEL,
-            help="Also say how probable this cluster is. May be given many times.",
+            help="Also say how probable this cluster is. May be given several times.",
         ),
     ] = None,
     bootstrap: Annotated[
@@ -309,7 +310,7 @@ def infer(
     features: Annotated[
         bool,
         typer.Option(
-            "--features", rich_help_panel=READING, help="It is neither, though it is square."
+            "--features", rich_help_panel=READING, help="The table is neither, though it is square."
         ),
     ] = False,
     labels: Annotated[
@@ -319,7 +320,7 @@ def infer(
             "--id-column",
             metavar="COLUMN",
             rich_help_panel=READING,
-            help="Names of the items, by name or number of the column.",
+            help="The column that names the items, by its name or number.",
             show_default="the first column of text",
         ),
     ] = None,
@@ -328,7 +329,7 @@ def infer(
         typer.Option(
             metavar="COLUMN",
             rich_help_panel=READING,
-            help="Groups to show as colours in the report; not a feature.",
+            help="The column of groups to show as colours in the report; it is not a feature.",
         ),
     ] = None,
     ignore: Annotated[
@@ -336,7 +337,7 @@ def infer(
         typer.Option(
             metavar="COLUMN",
             rich_help_panel=READING,
-            help="Leave this column out. May be given many times.",
+            help="Leave this column out. May be given several times.",
         ),
     ] = None,
     all_columns: Annotated[
@@ -344,7 +345,7 @@ def infer(
         typer.Option(
             "--all-columns",
             rich_help_panel=READING,
-            help="Compare items by all columns of numbers, also by those that number the rows.",
+            help="Compare items by all columns of numbers, including those that number the rows.",
         ),
     ] = False,
     missing: Annotated[
@@ -417,7 +418,8 @@ def infer(
         ),
     ] = None,
     n_samples: Annotated[
-        int, typer.Option(metavar="N", min=1, rich_help_panel=OUTPUT, help="How many of them.")
+        int,
+        typer.Option(metavar="N", min=1, rich_help_panel=OUTPUT, help="How many trees to draw."),
     ] = 1000,
     json: Annotated[
         Path | None,
@@ -433,7 +435,7 @@ def infer(
     time_limit: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0.1, help="For the search when there are more than 22 items."
+            metavar="SECONDS", min=0.1, help="Time for the search if there are more than 22 items."
         ),
     ] = 30.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
@@ -512,11 +514,11 @@ def jets(
         typer.Option(
             metavar="LOW:HIGH",
             callback=_leaves,
-            help="Keep jets with so many leaves, such as 5:10.",
+            help="Keep jets with this number of leaves, or in a range such as 5:10.",
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="S", min=0, help="Seed: the same seed, the same jets.")
+        int | None, typer.Option(metavar="S", min=0, help="The same seed gives the same jets.")
     ] = None,
     preset: Annotated[
         JetPreset,
@@ -571,23 +573,27 @@ def batch(
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="The column with the momenta, if several have some."),
+        typer.Option(metavar="COLUMN", help="The column with the momenta, if several have them."),
     ] = None,
     on_shell: Annotated[
         OnShell,
         typer.Option(
             case_sensitive=False,
-            help="Set E = |p| where E < |p|: if it cannot matter, always or never; else refuse.",
+            help="When to set E = |p| where E < |p|: if it cannot matter (auto), always or never; "
+            "other such jets are refused.",
         ),
     ] = OnShell.auto,
-    entropy: Annotated[bool, typer.Option("--entropy", help="Also the entropies.")] = False,
+    entropy: Annotated[bool, typer.Option("--entropy", help="Also compute entropies.")] = False,
     true_trees: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Also the log weights of the trees (Newick) of this column."
+            metavar="COLUMN",
+            help="Also compute the log weights of the trees (in Newick format) of this column.",
         ),
     ] = None,
-    seconds: Annotated[bool, typer.Option("--seconds", help="Also the time of each jet.")] = False,
+    seconds: Annotated[
+        bool, typer.Option("--seconds", help="Also show the time of each jet.")
+    ] = False,
     scheduler: Annotated[
         str | None,
         typer.Option(
@@ -602,7 +608,7 @@ def batch(
             metavar="N",
             min=1,
             max=MOST_WORKERS,
-            help="Threads or processes; by default all cores.",
+            help="Number of threads or processes; by default as many as cores.",
         ),
     ] = None,
     chunk_size: Annotated[
@@ -618,7 +624,7 @@ def batch(
     if potential is JetModel.ginkgo and t_cut is None:
         raise typer.BadParameter("ginkgo needs the threshold --t-cut, such as --t-cut 16")
     if potential is JetModel.jetmass and (t_cut is not None or lam_root is not None):
-        raise typer.BadParameter("jetmass has no threshold and one rate: only --lam")
+        raise typer.BadParameter("jetmass has no threshold and only one rate, --lam")
     from hctrellis.cli.batch import run_batch
 
     code = run_batch(
@@ -646,13 +652,13 @@ def batch(
 def reproduce(
     parts: Annotated[
         list[PaperPart] | None,
-        typer.Argument(metavar="PART", help=f"Which: {', '.join(PaperPart)}."),
+        typer.Argument(metavar="PART", help=f"Which parts to make: {', '.join(PaperPart)}."),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the page.")
     ] = Path("reproduction"),
     small: Annotated[
-        bool, typer.Option("--small", help="A small run, to see that all works.")
+        bool, typer.Option("--small", help="A small run, to check that everything works.")
     ] = False,
     data: Annotated[
         Path | None,

@@ -15,7 +15,7 @@ SOME_FAILED = 3
 
 
 def run_batch(jets: Path, output: Path, quiet: bool, overwrite: bool, **options: Any) -> int:
-    """Run a batch, show how it goes and what came out, and return the exit code."""
+    """Run a batch, show its progress and a summary, and return the exit code."""
     start = time.perf_counter()
     reached: tuple[int, int | None] = (0, 0)
 

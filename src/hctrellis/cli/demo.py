@@ -34,7 +34,7 @@ STREPTOCOCCI = ("Streptococcus hemolyticus", "Streptococcus viridans")
 NEWCOMER, OUTSIDER = "Diplococcus pneumoniae", "Streptococcus fecalis"
 WITH_NEWCOMER = frozenset((*STREPTOCOCCI, NEWCOMER))
 WITH_OUTSIDER = frozenset((*STREPTOCOCCI, OUTSIDER))
-FOLLOWED = 8  # clusters of the best tree that are shown at other beta too
+FOLLOWED = 8  # clusters of the best tree that are also shown at other values of beta
 SHOWN = 0.2  # clusters below this probability are not listed
 
 HISTORY = (
@@ -145,8 +145,9 @@ def page_options(findings: DemoAnswers) -> dict[str, Any]:
     """What the report shows besides the posterior."""
     data, beta = findings.data, findings.beta
     scale = (
-        f"{beta:g}: {1 / beta:.3g} more height in all makes a tree e times less probable. (A "
-        f"two-fold dilution of all three drugs is a distance of {dilution_step(data):.2f}.)"
+        f"{beta:g}: an increase of the total height by {1 / beta:.3g} makes a tree e times less "
+        "probable. (A two-fold dilution of all three drugs is a distance of "
+        f"{dilution_step(data):.2f}.)"
     )
     return {
         "title": "Sixteen bacteria, three antibiotics",

@@ -16,12 +16,12 @@ def complain(message: str, code: int = FAILED) -> int:
 
 
 def explain(error: Exception) -> str:
-    """What went wrong, in words: the kind of error is named only if the message may not do."""
+    """What went wrong, in words; the type of an error is named if its message may not be enough."""
     if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] in EXTRA:
         return 'the command line needs typer and rich: pip install "hctrellis[cli]"'
     if hasattr(error, "format_message"):  # of the command line itself
         command = getattr(getattr(error, "ctx", None), "command_path", "hctrellis")
-        return f"{error.format_message()} ({command} --help shows what there is)"
+        return f"{error.format_message()} (see {command} --help)"
     if isinstance(error, UnicodeEncodeError):
         odd = error.object[error.start : error.end]
         return f"the character {odd!r:.40} in a name or text cannot be written in UTF-8; replace it"

@@ -1,13 +1,13 @@
-"""Columns that number the rows, or hold ids of them: they are no features.
+"""Columns that number the rows, or hold ids of them: these are not features.
 
-A column does so if it is of whole numbers and
+A column does so if it holds whole numbers and
 
-- all differ, and its name is that of an id, or it has none (as pandas writes an index); or
-- it is its row number plus a constant: the first column, or any of a table that is long enough for
-  this to be no chance.
+- all of them differ, and it is named like an id or has no name (as pandas writes an index); or
+- each is the row number plus a constant. This must be the first column, or a column of a table that
+  is long enough for this not to be chance.
 
-In a square matrix any column may look like that: the distances from the first of several points on
-a line. There, only columns beyond those of the square count.
+In a square matrix any column may look like that, for instance the distances from the first of
+several points on a line. There, only columns outside the square count.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 
 from hctrellis.cli.sources import Cells
 
-LEAST_ROWS = 3  # of a first column, or one named as ids are
-LONG = 5  # rows of a table in which any column may be found to count
+LEAST_ROWS = 3  # of a first column, or one named like ids
+LONG = 5  # rows of a table in which any column may number them
 
 _WHOLE = re.compile(r"([0-9]{1,15})(?:\.0*)?")
 _ID = re.compile(r"(?:.*[\W_])?(?:id|ids|idx|index|row|nr|no)\W*|.*[a-z](?:ID|Id)|#")
-_UNNAMED = re.compile(r"|Unnamed: [0-9]+")  # by pandas, the second from reading the first
+_UNNAMED = re.compile(r"|Unnamed: [0-9]+")  # by pandas: as it writes an index, and as it reads that
 
 
 def named_as_ids(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The files that ``hctrellis infer`` writes, each whole and in place of one that may be there."""
+"""The files that ``hctrellis infer`` writes: each is written completely, or not at all."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _newick(post: hct.Posterior, tree: hct.Tree) -> str:
 
 
 def _linkage(path: Path, tree: hct.Tree) -> bytes:
-    """The linkage matrix as scipy has it: a NumPy file, or CSV."""
+    """The linkage matrix as SciPy defines it: a NumPy file, or CSV."""
     matrix = tree.to_linkage()
     if path.suffix.lower() == ".npy":
         target = io.BytesIO()

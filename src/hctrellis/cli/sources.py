@@ -1,7 +1,7 @@
 """Reading the files that users have: tables (CSV, TSV, Parquet) and trees (Newick, NEXUS).
 
 `read_source` looks at a file and returns its trees, or its cells as they are written. Whatever is
-wrong with a file is one sentence that says what to do.
+wrong with a file is reported in one sentence that says what to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_ROWS = 1000
 TREE_SUFFIXES = (".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs")
 DELIMITERS = "\t;,|"
 PANDAS_INDEX = "__index_level_0__"  # the column in which pandas keeps row names
-TRIED_ROWS = 20  # to find out what separates cells
+TRIED_ROWS = 20  # that are looked at to find out what separates cells
 
 _MAGIC = (
     (b"PK\x03\x04", "an Excel workbook or a zip archive; save the sheet as CSV"),
@@ -41,7 +41,7 @@ class Cells:
     name : str
         Of the file.
     rows : list of lists of str
-        As many cells in each.
+        All have the same number of cells.
     columns : list of str or None
         Names of the columns, if they are known and not in the first row.
     """
@@ -163,7 +163,7 @@ def _too_many(name: str) -> ValueError:
 
 
 def _checked(name: str, rows: list[list[str]], columns: list[str] | None = None) -> Cells:
-    """The cells without a last column that has nothing in it."""
+    """The cells, without the last column if it is empty."""
     width = len(rows[0]) if rows else len(columns or ())
     if width > 1 and not columns and not any(row[-1] for row in rows):
         rows = [row[:-1] for row in rows]

@@ -1,7 +1,7 @@
 """From the cells of a table to labelled numbers: features, or distances or similarities.
 
 `as_items` finds the labels, the colours and the numbers, and sees to missing values and scales.
-Whatever is wrong with a table is one sentence that says what to do.
+Whatever is wrong with a table is reported in one sentence that says what to do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-WIDE = 20  # times the usual spread of columns, from which one is said to rule the distances
+WIDE = 20  # times the usual spread of columns: such a column is said to dominate the distances
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[0-9]{1,15}")
@@ -49,7 +49,7 @@ class Options(NamedTuple):
         Take logarithms; then shift and scale columns to mean 0 and variance 1.
     decimal_comma : bool
     header : bool or None
-        Whether the first row holds names; found out if None.
+        Whether the first row holds names; detected if None.
     """
 
     kind: str | None = None
@@ -78,7 +78,7 @@ class Items:
         As they were read, shape (n, d); for matrices (n, n).
     columns : list of str
     groups : list of str
-        Of the colour column; empty without one.
+        The entries of the colour column; empty without one.
     used : float64 array
         The values after logarithms and scaling.
     notes : list of str
@@ -247,7 +247,7 @@ def _numbers(cells: Cells, column: int, options: Options) -> list[float]:
 def _not_a_number(file: str, name: str, row: int, texts: Sequence[str]) -> str:
     text, column = texts[row], f"column {name!r:.40} of {file}"
     if _COMMA_NUMBER.fullmatch(text):
-        return f"{column} has a decimal comma, as in {text!r:.40}; say --decimal-comma"
+        return f"{column} has a decimal comma, as in {text!r:.40}; give --decimal-comma"
     if _INFINITE.fullmatch(text) or _NUMBER.fullmatch(text):
         beyond = f"which is not finite, or beyond {LARGEST:g}"
         return f"{column} has {text!r:.40} in row {row + 1}, {beyond}; correct it"
@@ -270,13 +270,13 @@ def _check_numeric(cells: Cells, kept: Sequence[int], options: Options) -> None:
         "leave it out (" + " ".join(f"--ignore {_argument(name)}" for name in odd[:3]) + ")"
     )
     raise ValueError(
-        f"{cells.name} has text in {'column' if len(odd) == 1 else 'columns'} {shown}, which is no "
-        f"feature: {', '.join(uses[:-1])}{' or ' if len(uses) > 1 else ''}{uses[-1]}"
+        f"{cells.name} has text in {'column' if len(odd) == 1 else 'columns'} {shown}; text is not "
+        f"a feature: {', '.join(uses[:-1])}{' or ' if len(uses) > 1 else ''}{uses[-1]}"
     )
 
 
 def _check_features(items: Items) -> None:
-    """Raise an error if features look like a matrix, and nobody said that they are none."""
+    """Raise an error if what is read as features looks like a matrix between items."""
     n, d = items.values.shape
     if n != d or n < 3:
         return
@@ -284,8 +284,8 @@ def _check_features(items: Items) -> None:
     half = np.isnan(items.values[np.triu_indices(n, 1)]).all()
     if symmetric or half or items.columns == items.labels:
         raise ValueError(
-            f"{items.name} looks like a matrix between {n} items; say --distances or "
-            "--similarities, or --features if it is a table of features all the same"
+            f"{items.name} looks like a matrix between {n} items; give --distances or "
+            "--similarities, or --features if it is a table of features nonetheless"
         )
 
 
@@ -319,11 +319,11 @@ def _without_holes(items: Items, policy: str) -> Items:
         row, column = np.argwhere(holes)[0]
         raise ValueError(
             f"{items.name} has {count}, the first in row {items.labels[row]!r:.40}, column "
-            f"{items.columns[column]!r:.40}; say --missing mean, zero, drop-rows or drop-columns"
+            f"{items.columns[column]!r:.40}; give --missing mean, zero, drop-rows or drop-columns"
         )
     if len(rows) == 0 or len(columns) == 0:
         raise ValueError(
-            f"nothing of {items.name} is left without missing values; try --missing mean"
+            f"nothing is left of {items.name} without missing values; try --missing mean"
         )
     return items.keep(rows, columns)
 
@@ -335,7 +335,8 @@ def _filling(items: Items, policy: str) -> FloatArray:
     if policy == "mean" and (counts == 0).any():
         odd = items.columns[int(counts.argmin())]
         raise ValueError(
-            f"column {odd!r:.40} of {items.name} has no value at all; say --ignore {_argument(odd)}"
+            f"column {odd!r:.40} of {items.name} has no value at all; leave it out with --ignore "
+            f"{_argument(odd)}"
         )
     sums = np.where(known, items.values, 0.0).sum(axis=0)
     return np.asarray(sums / counts if policy == "mean" else np.zeros(len(counts)))
@@ -361,11 +362,11 @@ def _warn_of_scales(used: FloatArray, items: Items) -> None:
     spread = used.std(axis=0)
     if len(spread) > 1 and spread.max() > WIDE * np.median(spread):
         widest = items.columns[int(spread.argmax())]
-        advice = "--standardize gives all columns the same say"
+        advice = "--standardize gives all columns the same spread"
         if named_as_ids(widest):
             advice = f"if it holds ids, leave it out: --ignore {_argument(widest)}"
         items.notes.append(
-            f"column {widest!r:.40} varies far more than the others and rules the distances; "
+            f"column {widest!r:.40} varies far more than the others and dominates the distances; "
             f"{advice}"
         )
 
@@ -400,7 +401,7 @@ def _check_matrix(items: Items) -> None:
         i, j = np.unravel_index(gap.argmax(), gap.shape)
         raise ValueError(
             f"{items.name} is not symmetric: {items.labels[i]!r:.40} to {items.labels[j]!r:.40} is "
-            f"{values[i, j]:g}, but back it is {values[j, i]:g}; correct it or take the mean"
+            f"{values[i, j]:g}, but the reverse is {values[j, i]:g}; correct it or take the mean"
         )
     if items.kind == "distances":
         wrong = (values < 0) | (np.eye(len(values), dtype=bool) & (values != 0))
@@ -409,12 +410,12 @@ def _check_matrix(items: Items) -> None:
             raise ValueError(
                 f"{items.name} has {values[i, j]:g} between {items.labels[i]!r:.40} and "
                 f"{items.labels[j]!r:.40}; distances are not negative, and 0 from an item to "
-                "itself (say --similarities if large numbers mean alike)"
+                "itself (give --similarities if large numbers mean similar items)"
             )
 
 
 def _named_alike(items: Items) -> Items:
-    """The matrix with its columns in the order of the rows, and rows named if only columns are."""
+    """The matrix with columns in the order of the rows; names of columns serve nameless rows."""
     n = len(items.labels)
     counted = [str(k + 1) for k in range(n)]
     if items.labels == counted and items.columns != [f"column {k}" for k in counted]:
@@ -425,7 +426,7 @@ def _named_alike(items: Items) -> Items:
 
 
 def _whole(items: Items, options: Options) -> IntArray:
-    """The items between which nothing is missing: those with the most holes are left out."""
+    """The items between which no value is missing: those with the most holes are left out."""
     holes = np.isnan(items.values)
     keep = np.arange(len(holes))
     if not holes.any():

@@ -1,12 +1,13 @@
 """Pictures of trees and posteriors, with matplotlib (an extra: ``pip install "hctrellis[plot]"``).
 
-A plot takes and returns matplotlib axes, and draws a new figure of a fitting size without them. In
-given axes labels stay within their rectangle: text is made smaller, then cut, and the data move.
+A plot takes and returns matplotlib axes; without any, it makes a new figure of a fitting size. In
+given axes, labels stay within the rectangle of the axes: text is made smaller, then cut, and the
+data make room for it.
 
 =================== ==========================================================================
 `plot_dendrogram`   a tree, with the support of its clusters
 `plot_clustermap`   a table as a heat map, its rows (and columns) in the order of a tree
-`plot_coclustering` how probably every two leaves are close
+`plot_coclustering` how probable it is that two leaves are close, for every two
 `plot_samples`      many trees on top of each other
 `plot_log_weights`  how the log weight is distributed; where the best and the true tree are
 `plot_trellis`      the clusters and splits of a posterior, probable splits wide

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.gridspec import SubplotSpec
     from matplotlib.transforms import Bbox
 
-LEGEND_HANDLE = 0.43  # of a line in a legend, with the space around it
-LAID_OUT = 0.94  # of its share of a figure, what a layout engine may leave to axes
+LEGEND_HANDLE = 0.43  # width of a line in a legend, with the space around it
+LAID_OUT = 0.94  # the part of their share of a figure that a layout engine leaves to axes
 
 
 def new_axes(width: float, height: float) -> Axes:
@@ -25,14 +25,14 @@ def new_axes(width: float, height: float) -> Axes:
 
 
 def extent(ax: Axes) -> tuple[float, float]:
-    """Width and height that axes have, for themselves and for what is written beside them."""
-    figure: Any = ax.figure  # or a part of one, which serves as well
+    """The width and height that there are for axes and for what is written beside them."""
+    figure: Any = ax.figure  # or a subfigure, which serves as well
     width, height = figure_extent(ax)
     spec = ax.get_subplotspec()
     if spec is None or not _is_laid_out(ax):
         box = ax.get_position(original=True)
         return box.width * width, box.height * height
-    box, margins = spec.get_position(figure), figure.subplotpars  # the engine gives up the margins
+    box, margins = spec.get_position(figure), figure.subplotpars  # the engine drops the margins
     across, along = margins.right - margins.left, margins.top - margins.bottom
     return LAID_OUT * width * box.width / across, LAID_OUT * height * box.height / along
 
@@ -62,7 +62,7 @@ class Sides(NamedTuple):
 class Margins:
     """Locates axes within their rectangle, with margins for what is written beside them.
 
-    The rectangle may change, by a layout engine, or with the size of a window.
+    A layout engine, or a window that is resized, may change the rectangle.
     """
 
     def __init__(self, ax: Axes, sides: Sides) -> None:
@@ -84,12 +84,12 @@ class Margins:
         return Bbox.from_extents(x0, y0, x1, y1)
 
     def get_subplotspec(self) -> SubplotSpec | None:
-        """The place in a grid of subplots, by which ``tight_layout`` knows axes."""
+        """The place in a grid of subplots, which ``tight_layout`` asks for."""
         return self.ax.get_subplotspec()
 
 
 def _within(low: float, high: float, before: float, after: float) -> tuple[float, float]:
-    """An interval less its margins, which take nine tenths of it at most."""
+    """An interval without its margins, which take at most nine tenths of it."""
     share = min(1.0, 0.9 * (high - low) / max(before + after, 1e-9))
     return low + share * before, high - share * after
 
@@ -125,7 +125,7 @@ def show_scale(ax: Axes, title: str) -> None:
 
 
 def legend_above(ax: Axes, looks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Say above the axes what lines are: names, and how their lines look; in two rows if long."""
+    """A legend above the axes: names, and how their lines look; in two rows if it is long."""
     from matplotlib.lines import Line2D
 
     size = LABEL_SIZE - 1.5

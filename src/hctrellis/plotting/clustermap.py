@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from hctrellis.support.types import FloatArray
 
-TREE_SIZE = 1.3  # of a tree at a side, or a quarter of the axes
+TREE_SIZE = 1.3  # of a tree at a side, if that is no more than a quarter of the axes
 CELL_WIDTH, NARROWEST_MAP, WIDEST_MAP = 0.3, 2.0, 8.0  # of a new figure
-BOTH_SIDES = 0.25  # of the largest number: how far on the other side of 0 the table must reach
+BOTH_SIDES = 0.25  # of the largest number: beyond this on the other side of 0, 0 is white
 MOST_LABEL = 24  # characters of the name of a column that a new figure has room for
 
 
@@ -51,7 +51,7 @@ def plot_clustermap(
     cmap: str | None = None,
     title: str = "",
 ) -> Axes:
-    """Draw a table as a heat map, its rows in the order of a tree, which stands beside it.
+    """Draw a table as a heat map, with its rows in the order of a tree that is drawn beside it.
 
     Parameters
     ----------
@@ -59,22 +59,22 @@ def plot_clustermap(
         Row i belongs to leaf i; those of a pandas DataFrame whose index has the labels of the
         leaves are found by label. Missing values (NaN) are grey.
     tree : Tree or Posterior
-        The tree of the rows; of a posterior the MAP tree, with the probabilities of its clusters
+        The tree of the rows; for a posterior, the MAP tree with the probabilities of its clusters
         as shades of grey and, if the model has them, the heights of its merges.
     ax : matplotlib Axes, optional
-        Where to draw the heat map: by default in a new figure. Trees and the scale of colours are
+        Where to draw the heat map: by default in a new figure. Trees and the colour scale are
         attached to these axes (``ax.child_axes``) and move with them.
     column_tree : Tree or Posterior, optional
-        The tree of the columns, drawn above; without it columns stand in their own order.
+        The tree of the columns, drawn above; without it, columns keep their own order.
     columns : sequence of str, optional
         Names of the columns: by default those of a DataFrame, else the labels of `column_tree`.
     colors : mapping or sequence of str, optional
         A colour for each label of a row: by label, or in the order of the leaves.
     cmap : str, optional
-        Name of a colour map of matplotlib: by default from blue over white at 0 to red if the table
-        reaches far to both sides of 0, else from white to blue.
+        Name of a colour map of matplotlib: by default from blue through white at 0 to red if the
+        table reaches far to both sides of 0, else from white to blue.
     title : str
-        What the numbers are, written at the scale of colours.
+        What the numbers are, written at the colour scale.
 
     Returns
     -------
@@ -157,10 +157,11 @@ def _arrange(
 
 
 def _order(tree: Tree, names: Sequence[str] | None, size: int, what: str) -> list[int]:
-    """Which rows or columns stand first, second, ...: found by name, or else leaf i is the i-th."""
+    """The rows or columns in the order of the leaves: found by name, or else leaf i is the i-th."""
     if size != tree.n_leaves:
         raise ValueError(
-            f"the table has {size} {what} and their tree {tree.n_leaves} leaves; give one for each"
+            f"the table has {size} {what}, but their tree has {tree.n_leaves} leaves; give one for "
+            "each leaf"
         )
     if names is None or set(names) != set(tree.labels):
         return list(tree.leaf_order())

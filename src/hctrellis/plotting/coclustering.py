@@ -1,4 +1,4 @@
-"""How probably every two leaves are close, as a heat map."""
+"""How probable it is that two leaves are close, for every two, as a heat map."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plot_coclustering(
     tree: Tree | None = None,
     colors: Colors | None = None,
 ) -> Axes:
-    """Draw the probability, for every two leaves, that a cluster of at most `size` has both.
+    """Draw, for every two leaves, the probability that a cluster of at most `size` has both.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def plot_coclustering(
         Number of leaves of the largest cluster that counts (see `Posterior.coclustering`): by
         default half of the leaves.
     ax : matplotlib Axes, optional
-        Where to draw: by default in a new figure. The scale of colours is attached to them.
+        Where to draw: by default in a new figure. The colour scale is attached to them.
     tree : Tree, optional
         The tree in whose order the leaves stand (see `plot_dendrogram`): by default the MAP tree.
     colors : mapping or sequence of str, optional

@@ -48,20 +48,20 @@ def plot_dendrogram(
 ) -> Axes:
     """Draw a tree with the root at the left and the labels of the leaves at the right.
 
-    A number of `support` stands right of the line that joins the two children of its cluster,
-    between the leaves of one and the leaves of the other, where no line can pass. Branches are the
-    fainter the smaller the support of the cluster they lead to.
+    A number of `support` stands to the right of the line that joins the two children of its
+    cluster, between the leaves of one and the leaves of the other, where no line can pass. The
+    smaller the support of a cluster, the fainter the branch that leads to it.
 
     Parameters
     ----------
     tree : Tree
         Drawn at its heights (raised where a child is higher than its parent), or, if it has none,
         each node at the number of leaves below it. Its leaves stand in the order of
-        ``tree.leaf_order()``; ``tree.reorder(labels)`` turns branches, so that they stand in that
-        of the labels where the tree allows it.
+        ``tree.leaf_order()``; ``tree.reorder(labels)`` turns branches, so that they stand in the
+        order of the labels where the tree allows it.
     support : mapping or callable, optional
         A probability for each internal node but the root: a mapping from clusters (frozenset of
-        labels, or mask), or a function of the mask. Nodes that are missing or have None are bare.
+        labels, or mask), or a function of the mask. Nodes without one, or with None, get no number.
     colors : mapping or sequence of str, optional
         A colour for each label: by label, or in the order of ``tree.labels``.
     ax : matplotlib Axes, optional
@@ -99,7 +99,7 @@ def draw_dendrogram(
     colors: Sequence[str],
     apart: Collection[int] = (),
 ) -> Axes:
-    """Draw a tree with the support of every node; nodes that stand apart are orange."""
+    """Draw a tree with the support of every node; those in `apart` are orange."""
     layout = lay_out(tree)
     draw_branches(ax, tree, layout, values, apart)
     set_axes(ax, tree.n_leaves, layout.x[-1], tree.heights is not None)
@@ -144,7 +144,7 @@ def leaf_rows(tree: Tree, labels: Sequence[str]) -> FloatArray:
 
 
 def support_values(tree: Tree, support: Support | None) -> list[float | None]:
-    """The support of every node; of leaves, the root and where nothing is known, None."""
+    """The support of every node; None for leaves and the root, and where nothing is known."""
     values: list[float | None] = [None] * (2 * tree.n_leaves - 1)
     if support is None:
         return values
@@ -171,7 +171,7 @@ def draw_branches(
     apart: Collection[int] = (),
     upright: bool = False,
 ) -> None:
-    """Draw the lines of a tree; upright with the root at the top."""
+    """Draw the lines of a tree; if `upright`, with the root at the top."""
     from matplotlib.collections import LineCollection
 
     x, y, _ = layout
@@ -183,7 +183,7 @@ def draw_branches(
     if upright:
         lines = [[(b, a) for a, b in line] for line in lines]
     shades = [ORANGE if node in apart else shade(values[node]) for node in owners]
-    order = sorted(range(len(owners)), key=lambda k: owners[k] in apart)  # those on top
+    order = sorted(range(len(owners)), key=lambda k: owners[k] in apart)  # to be on top
     ax.add_collection(
         LineCollection(
             [lines[k] for k in order],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
 WHOLE = 6  # leaves up to which all clusters are drawn
-MIN_PROBABILITY = 0.05  # of a cluster that is drawn, for more leaves
+MIN_PROBABILITY = 0.05  # of the clusters that are drawn if there are more leaves
 
 Place = tuple[float, float]
 """Column and row of a cluster."""
@@ -39,7 +39,7 @@ def choose_clusters(post: Posterior, most: int | None, least: float | None) -> d
 
 
 class Split(NamedTuple):
-    """A cluster, its two parts, and the probability that a tree splits it so."""
+    """A cluster, its two parts, and the probability that a tree splits it this way."""
 
     parent: int
     left: int
@@ -74,10 +74,10 @@ def place_clusters(clusters: Iterable[int], rows: FloatArray) -> dict[int, Place
 
 
 def _spread(wanted: FloatArray, n_rows: int) -> FloatArray:
-    """Places a step apart or more, as near as can be to those wanted, which are in order.
+    """Places at least one step apart, as near as possible to those wanted, which are in order.
 
-    Less a step for each before them, the places are the isotonic regression of those wanted: of
-    neighbours in the wrong order, both take the mean.
+    After taking off one step for each place before it, the places are the isotonic regression of
+    those wanted: neighbours in the wrong order both take their mean.
     """
     step = min(1.0, n_rows / len(wanted))
     steps = step * np.arange(len(wanted))

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 TICK = 3.0  # points
 BESIDE = (TICK + PAD) / POINTS
-STEPS = 12  # towards sizes of names that fit
+STEPS = 12  # of the search for sizes of names that fit
 GAP = 0.06  # between a heat map and what is attached
-SCALE_WIDTH, SCALE_HEIGHT, SCALE_SPACE = 1.3, 0.09, 0.55  # the space: with numbers and title
+SCALE_WIDTH, SCALE_HEIGHT, SCALE_SPACE = 1.3, 0.09, 0.55  # the space includes numbers and title
 ROW, SMALLEST_ROW, MOST_HEIGHT = 0.25, 0.09, 9.0  # of a new figure
 
 
@@ -80,7 +80,7 @@ def draw_heatmap(
 def _name_cells(
     ax: Axes, rows: Names, columns: Names, taken: tuple[float, float], square: bool
 ) -> tuple[float, float]:
-    """Name rows and columns; what their names take at the right and at the bottom."""
+    """Name rows and columns; returns the space that this takes at the right and at the bottom."""
     width, height = (whole - part for whole, part in zip(extent(ax), taken, strict=True))
     sizes = _label_sizes(rows.labels, columns.labels, width, height, square)
     right = name_rows(
@@ -97,7 +97,7 @@ def _name_cells(
 def _label_sizes(
     rows: Sequence[str], columns: Sequence[str], width: float, height: float, square: bool
 ) -> tuple[float, float]:
-    """The sizes of names of rows and columns, which leave cells that are large enough for them."""
+    """The sizes of the names of rows and columns: such that the cells are large enough for them."""
 
     def fitting(row_size: float, column_size: float) -> tuple[float, float]:
         across = width - _taken(rows, row_size, LABEL_SHARE * width)
@@ -115,7 +115,7 @@ def _label_sizes(
 
 
 def _taken(labels: Sequence[str], size: float, most: float) -> float:
-    """What labels take beside a heat map."""
+    """The space that labels take beside a heat map."""
     if not labels or size < SMALLEST:
         return 0.0
     return min(most, BESIDE + text_width(max(labels, key=len), size))
@@ -150,12 +150,12 @@ def _locate(ax: Axes, place: Callable[[Box], Box], child: object, renderer: obje
 
 
 def left_of(size: float, box: Box) -> Box:
-    """The place left of a heat map, of a width."""
+    """The place to the left of a heat map, of a given width."""
     return Box(box.x - GAP - size, box.y, size, box.height)
 
 
 def above(size: float, box: Box) -> Box:
-    """The place above a heat map, of a height."""
+    """The place above a heat map, of a given height."""
     return Box(box.x, box.y + box.height + GAP, box.width, size)
 
 
@@ -165,7 +165,7 @@ def _scale_above(distance: float, box: Box) -> Box:
 
 
 def attach_scale(ax: Axes, image: AxesImage, title: str, distance: float = 0.0) -> None:
-    """A scale of colours above a heat map, at the left."""
+    """A colour scale above a heat map, at the left."""
     from matplotlib.ticker import MaxNLocator
 
     cax = attach(ax, partial(_scale_above, distance))

@@ -11,15 +11,18 @@ from hctrellis.support.printable import printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READABLE, SMALLEST = 7.0, 3.0  # points below which labels are cut instead, or left out
+READABLE, SMALLEST = (
+    7.0,
+    3.0,
+)  # points: labels are cut rather than made smaller; left out if smaller
 LEADER = 26.0  # points between the end of a leaf's branch and its label: room for a number
 PAD = 3.0  # points between a leader and its label
 CHARACTER_WIDTH = 0.075  # of a label
 LONGEST = 60  # characters of a label that a new figure has room for
 LABEL_SHARE = 0.55  # of a width or height, at most
-MOST_LABELS = 0.8  # share of the labels that are made smaller rather than cut ...
-A_LITTLE_SMALLER = 0.85  # ... unless this is enough for all
-ROUNDED_UP = 0.5  # points of text whose letters are whole pixels wide, per point of its width
+MOST_LABELS = 0.8  # labels are made smaller until this share of them fits uncut, ...
+A_LITTLE_SMALLER = 0.85  # ... or all of them, if this factor is enough for that
+ROUNDED_UP = 0.5  # points by which size text may seem larger, as letters are whole pixels wide
 ROUNDING = 1e-6
 
 Colors = Mapping[str, str] | Sequence[str]
@@ -38,12 +41,12 @@ def label_colors(labels: Sequence[str], colors: Colors | None) -> list[str]:
 
 
 def literal(text: str) -> str:
-    """Text as it is: matplotlib takes what stands between dollar signs for mathematics."""
+    """Text to show as it is: matplotlib reads what stands between dollar signs as mathematics."""
     return text.replace("$", r"\$")
 
 
 def text_width(text: str, size: float) -> float:
-    """The width that text of a size in points takes, drawn with pixels too."""
+    """The width that text of a size in points takes, also when it is drawn in pixels."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -67,7 +70,7 @@ def shorten(text: str, size: float, room: float) -> str:
 
 
 def fit_labels(labels: Sequence[str], size: float, room: float) -> tuple[list[str], float]:
-    """Labels as text and their size: smaller so that most fit, and cut if any is still too wide."""
+    """Labels as text, and their size: smaller until most fit; those still too wide are cut."""
     texts = [printable(label) for label in labels]
     widths = sorted(text_width(text, size) for text in texts)
     width = widths[int(MOST_LABELS * len(widths))]
@@ -89,7 +92,7 @@ def name_rows(
     room: float,
     leader: float = LEADER,
 ) -> float:
-    """Write labels right of the axes, with the tick marks as lines that lead to them.
+    """Write labels to the right of the axes, with the tick marks as lines that lead to them.
 
     Parameters
     ----------
@@ -121,7 +124,7 @@ def name_rows(
 
 
 def label_size(row: float) -> float:
-    """The size, in points, of labels in rows of a height."""
+    """The size, in points, of labels in rows of a given height."""
     return min(LABEL_SIZE, 0.85 * POINTS * row)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hctrellis.support.types import FloatArray, Seed
 
-FAINTEST_LINE = 0.015  # opacity: less is not seen
+FAINTEST_LINE = 0.015  # opacity: less cannot be seen
 
 
 @renamed(n="size")
@@ -40,7 +40,7 @@ def plot_samples(
     colors: Colors | None = None,
     rng: Seed = None,
 ) -> Axes:
-    """Draw sampled trees on top of each other, in one order of the leaves.
+    """Draw sampled trees on top of each other, all with the same order of leaves.
 
     A line joins a cluster to its parent, and is as opaque as it is frequent among the trees. A
     cluster stands at the mean of the rows of its leaves and at the height of its merge if the model
@@ -51,12 +51,12 @@ def plot_samples(
     ----------
     trees : Posterior or TreeSample
     size : int
-        Number of trees to sample from a posterior; of a sample, all are drawn.
+        Number of trees to sample from a posterior; all trees of a given sample are drawn.
     ax : matplotlib Axes, optional
         Where to draw: by default in a new figure.
     tree : Tree, optional
         The tree in whose order the leaves stand (see `plot_dendrogram`): by default the MAP tree,
-        or of a sample the one with the largest weight.
+        or the tree of a given sample with the largest weight.
     colors : mapping or sequence of str, optional
         A colour for each label: by label, or in the order of the leaves.
     rng : None, int or numpy Generator

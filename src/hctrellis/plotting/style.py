@@ -8,14 +8,14 @@ from __future__ import annotations
 from hctrellis.posterior.posterior import Posterior
 
 INK, GREY, PALE = "#222222", "#555555", "#c8c8c8"
-DARKEST, FAINTEST = 0.13, 0.72  # grey of what has probability 1, and 0
+DARKEST, FAINTEST = 0.13, 0.72  # greys of probability 1 and of 0
 LABEL_SIZE, NUMBER_SIZE = 9.5, 7.5  # points; less where rows are narrow
 ROW_HEIGHT = 0.27  # inches per leaf of a new figure
 POINTS = 72  # per inch
 
 
 def require_matplotlib() -> None:
-    """Raise an error that says what to install, unless matplotlib is there."""
+    """Raise an error that says what to install, unless matplotlib is installed."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
@@ -25,7 +25,7 @@ def require_matplotlib() -> None:
 def as_posterior(given: object) -> Posterior:
     """A posterior, or an error that says what was given."""
     if not isinstance(given, Posterior):
-        raise TypeError(f"expected a Posterior, as infer gives it; got {type(given).__name__}")
+        raise TypeError(f"expected a Posterior, as infer returns it; got {type(given).__name__}")
     return given
 
 

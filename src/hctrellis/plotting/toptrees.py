@@ -71,7 +71,9 @@ def plot_top_trees(
     ranked = as_posterior(post).top_trees(k)
     given = _new_axes(post, len(ranked)) if axes is None else list(np.ravel(np.array(axes, object)))
     if len(given) < len(ranked):
-        raise ValueError(f"there are {len(ranked)} trees for {len(given)} axes; give one for each")
+        raise ValueError(
+            f"there are {len(ranked)} trees but only {len(given)} axes; give axes for each tree"
+        )
     first = ranked[0]
     names = [first.labels[leaf] for leaf in first.leaf_order()]
     trees = [tree.reorder(names) for tree in ranked]

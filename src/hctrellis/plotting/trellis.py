@@ -61,9 +61,12 @@ MOST_LABEL = 40  # characters of a label that a new figure has room for
 TEXT_SHARE = 0.8  # of a column that a text may take
 SHORT_LEADER = 5.0  # points
 TICK_WIDTH = 0.35  # that the number of a column takes
-SHORT_NAME, TINY = "{10…16}", 4.0  # what a box must hold, in points; else there is a dot
+SHORT_NAME, TINY = (
+    "{10…16}",
+    4.0,
+)  # the name that a box must hold, at this size in points; else it is a dot
 LINE = "#8c8c8c"
-OPAQUE = 0.6  # of the box of a cluster of probability 0: lines that pass are seen
+OPAQUE = 0.6  # the box of a cluster of probability 0: lines behind it are seen
 HAIR = 0.02  # probability below which a split is a hairline
 
 Name = Callable[[int, float, float], str]
@@ -80,9 +83,9 @@ def plot_trellis(
     """Draw clusters by size, from all leaves at the left to single leaves at the right.
 
     Each split is two lines, from a cluster to its two parts; they are as wide as the split is
-    probable. The splits of the MAP tree are blue. Names of clusters are the fainter the less
-    probable they are; where labels are long, leaves are numbered from the top, and clusters named
-    by these numbers, as in {1–4,7} or, where there is no room, {1…7}.
+    probable. The splits of the MAP tree are blue. The less probable a cluster, the fainter its
+    name; where labels are long, leaves are numbered from the top, and clusters named by these
+    numbers, as in {1–4,7} or, where there is no room, {1…7}.
 
     Parameters
     ----------
@@ -90,12 +93,12 @@ def plot_trellis(
     ax : matplotlib Axes, optional
         Where to draw: by default in a new figure.
     max_clusters : int, optional
-        How many clusters to draw, the most probable, besides single leaves and all leaves: by
-        default all for up to 6 leaves, then twice as many as there are leaves. Those of the MAP
-        tree are always drawn.
+        How many of the most probable clusters to draw, besides single leaves and all leaves: by
+        default all for up to 6 leaves, and twice as many as there are leaves for more. Those of
+        the MAP tree are always drawn.
     min_probability : float, optional
-        Which clusters to draw: by default all for up to 6 leaves, then those of probability 0.05 or
-        more.
+        The least probability of the clusters to draw: by default, all are drawn for up to 6 leaves,
+        and those of probability 0.05 or more for more leaves.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def _n_columns(places: Mapping[int, Place]) -> int:
 
 
 def _fullest(places: Mapping[int, Place]) -> int:
-    """The number of clusters in the column that has most."""
+    """The number of clusters in the column that has the most."""
     return max(Counter(x for x, _ in places.values()).values())
 
 

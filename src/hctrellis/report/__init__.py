@@ -58,8 +58,8 @@ def report_html(
     """The report of a posterior: one HTML page that loads nothing from the network.
 
     It holds a summary in words, the most probable tree to point at and click on, the clusters to
-    trust, how probably every two items go together, the best trees, what the probabilities mean,
-    data and settings, and how to cite. Needs plotly (``pip install "hctrellis[report]"``).
+    trust, how probable it is that two items go together, the best trees, what the probabilities
+    mean, data and settings, and how to cite. Needs plotly (``pip install "hctrellis[report]"``).
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _as_columns(columns: Sequence[str] | None, values: FloatArray | None) -> tup
     if columns is None:
         return tuple(f"column {k + 1}" for k in range(width))
     if len(columns) != width:
-        raise ValueError(f"{len(columns)} names were given for {width} columns; give one each")
+        raise ValueError(f"{len(columns)} names were given for {width} columns; give one for each")
     return tuple(map(str, columns))
 
 
@@ -167,7 +167,9 @@ def _as_groups(
     if isinstance(groups, Mapping):
         return tuple(str(groups.get(label, "none")) for label in labels)
     if len(groups) != len(labels):
-        raise ValueError(f"{len(groups)} groups were given for {len(labels)} leaves; give one each")
+        raise ValueError(
+            f"{len(groups)} groups were given for {len(labels)} leaves; give one for each"
+        )
     return tuple(map(str, groups))
 
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
 LISTED = 0.2  # clusters below this probability are listed only if they are in the best tree
-RIVAL = 0.01  # clusters below this probability are no rivals
+RIVAL = 0.01  # clusters below this probability do not count as rivals
 MAX_CANDIDATES = 2000  # clusters that are looked through for rivals
 MAX_RIVALS = 5
 MAX_LISTED = 150
 MAX_PAIRED = 400  # leaves up to which pairs of leaves are shown
-QUICK_LEAVES = 18  # up to here a further pass over all trees takes no time
+QUICK_LEAVES = 18  # up to here, one more pass over all trees takes no time to speak of
 
 
 class Found(NamedTuple):
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """How probable it is that two leaves share a cluster of at most some size."""
+    """How probable it is that two leaves share a cluster of at most a given size."""
 
     size: int
     probability: FloatArray
@@ -50,7 +50,7 @@ class Findings:
         The most probable ones in order, the best first, with heights if the potential has them.
     tree_probabilities : float64 array
     clusters : list of Found
-        Those of the best tree and all that are probable, the most probable first.
+        Those of the best tree and all other probable ones, the most probable first.
     rivals : dict from int to list of Found
         For every cluster that is shown, those that cross it, the most probable first.
     samples : list of Tree
@@ -87,7 +87,7 @@ def collect(
     size: int = 100,
     rng: Seed = 0,
 ) -> Findings:
-    """Ask a posterior all that a report shows."""
+    """Ask a posterior for all that a report shows."""
     index_of = {label: i for i, label in enumerate(post.labels)}
     asked = [cluster_mask(items, index_of, post.n_leaves) for items in watch]
     ranked = post.top_trees(k)

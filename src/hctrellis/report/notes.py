@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hctrellis.trust.beta import BetaChoice, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
 
-NO_HEAT = 0.01  # of the highest peak: where the heat capacity is lower, it is not drawn
+NO_HEAT = 0.01  # where the heat capacity is below this fraction of its peak, it is not drawn
 COMPARED = 10  # clusters whose probability is compared between values of beta
 RATIO = (
     "The probability of a cluster is the weight of all trees that contain it divided by the weight "
@@ -47,8 +47,8 @@ def _weight(potential: Potential) -> str:
         return "Every tree is weighed by exp(-beta × Dasgupta's cost of the tree)."
     if isinstance(potential, CorrelationClustering):
         return (
-            "Every tree is weighed by exp(-beta × the negative affinity that its clusters hold "
-            "together, plus the positive affinity that it cuts)."
+            "Every tree is weighed by exp(-beta × its energy): the negative affinity within its "
+            "clusters plus the positive affinity that it cuts."
         )
     return "Every tree is weighed by the product of the weights of its splits."
 
@@ -56,7 +56,7 @@ def _weight(potential: Potential) -> str:
 def _of_clades(potential: CladeDistribution) -> str:
     return (
         "The trees that were read are taken as draws from some distribution, which is estimated "
-        "split by split (the conditional clade distribution): where a cluster comes apart depends "
+        "split by split (the conditional clade distribution): how a cluster is split depends "
         f"on the cluster alone. {_precision(potential)} There is no beta."
     )
 
@@ -66,7 +66,7 @@ def _precision(potential: CladeDistribution) -> str:
     n = potential.n_draws
     if n is None:
         return (
-            "The probabilities are as good as the weights of the trees, which do not tell how many "
+            "The probabilities are as good as the weights of the trees, which do not say how many "
             "trees were drawn."
         )
     low, _ = potential.interval(range(potential.n_leaves)) or (0.0, 1.0)
@@ -85,8 +85,8 @@ def chosen(choice: BetaChoice) -> list[Note]:
             Note(
                 [
                     "Each point is a group of clusters: how probable they are on average, and how "
-                    f"often they come back in the best trees of {choice.n_resamples} tables whose "
-                    "columns were drawn anew."
+                    f"often they come back in the best trees of {choice.n_resamples} tables with "
+                    "resampled columns."
                 ],
                 heading="Probabilities against the bootstrap",
                 curve=_calibration(choice),
@@ -126,7 +126,7 @@ def moves(findings: Findings, rows: Sequence[SensitivityRow]) -> Note:
     shown = sorted(shown, key=lambda names: masks[names] not in asked)[:COMPARED]
     text = "A larger beta trusts small differences more, and all answers sound surer."
     if not findings.post.is_exact:
-        text += " At every beta the trees are the same, those that were found for the one above."
+        text += " The same trees are weighed at every beta: those found for the beta above."
     return Note(
         [text],
         heading="How the answers move with beta",
@@ -143,11 +143,11 @@ def resampled(bootstrap: BootstrapSupport) -> Note:
     return Note(
         [
             f"BP is how often a cluster comes back among {bootstrap.n_resamples.max():,} trees of "
-            "SciPy's linkage (one greedy tree each) when the columns of the table are drawn anew; "
-            "AU corrects its bias, by drawing more and fewer columns (the multiscale bootstrap of "
-            "pvclust). They answer another question than the posterior: would this cluster come "
-            "back with other columns, not, how clearly do these columns single it out. Both are "
-            "given for the clusters of the most probable tree."
+            "SciPy's linkage (one greedy tree each) when the columns of the table are resampled; "
+            "AU corrects its bias by drawing more and fewer columns (the multiscale bootstrap of "
+            "pvclust). They answer another question than the posterior: not how clearly these "
+            "columns single a cluster out, but whether it would come back with other columns. Both "
+            "are given for the clusters of the most probable tree."
         ],
         heading="AU and BP",
     )

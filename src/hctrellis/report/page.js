@@ -86,7 +86,7 @@ function rowsOf(order) {
   return rows;
 }
 
-// The nodes that are shown below each shown node: hidden ones hand on their children.
+// The nodes that are shown below each shown node: a hidden node is replaced by its children.
 function shownChildren(tree) {
   const below = new Map();
   const parts = (node) => (node < n || below.has(node) ? [node] : lists[node - n]);
@@ -307,7 +307,7 @@ function rivalItem(cluster, index) {
   return html("li", {}, button);
 }
 
-// The members of a cluster, or what sets it apart from another if that is less to read.
+// The members of a cluster, or how it differs from another if that is shorter.
 function compared(leaves, others) {
   const here = new Set(leaves), there = new Set(others);
   const more = leaves.filter((leaf) => !there.has(leaf)), less = others.filter((leaf) => !here.has(leaf));
@@ -355,7 +355,7 @@ function logTicks(points) {
 }
 
 const rounded = (value) => String(Number(value.toPrecision(2)));
-// Text for the charts library, which would take tags and formulas for what they are.
+// Text for the charts library, which would otherwise interpret tags and formulas in it.
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\$/g, "&#36;");
 const still = { responsive: false, displayModeBar: false, scrollZoom: false, doubleClick: false };
 const base = () => ({

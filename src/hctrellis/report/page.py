@@ -37,7 +37,7 @@ PALETTE = (
 )
 ROOT = -1  # the cluster of all leaves, in the numbers of the page
 SHOWN_ROWS, SHOWN_COLUMNS = 200, 12  # of the data
-SHOWN_CLUSTERS = 12  # the others open on a click
+SHOWN_CLUSTERS = 12  # the others are shown on a click
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class Page:
     values : float64 array, shape (n, d), or None
         The data, a row per leaf.
     groups : sequence of str
-        A group for each leaf, or nothing.
+        A group for each leaf; empty if there are none.
     support : sequence of (str, dict)
-        Names of further columns of the table of clusters, with their value for some masks.
+        Names of further columns of the table of clusters, with their values by mask.
     """
 
     title: str
@@ -212,7 +212,7 @@ def _palette(groups: Sequence[str]) -> list[str]:
 
 def _scale(findings: Findings) -> str:
     if findings.tree.heights is None:
-        return "A join stands the further left the more items are below it."
+        return "The more items are below a join, the further left it stands."
     return f"A join stands at its height: the {findings.post.potential.height_name}."
 
 
@@ -224,7 +224,7 @@ def _drawn(findings: Findings) -> str:
 def _listing(findings: Findings) -> str:
     return (
         f"All clusters of probability {LISTED:g} or more, and those of the most probable tree; "
-        "below each the strongest cluster that excludes it."
+        "below each stands the most probable cluster that excludes it."
     )
 
 
@@ -299,9 +299,10 @@ def _pairs(findings: Findings) -> str:
     )
     return (
         '<section id="pairs"><h2>Which items go together</h2>'
-        '<p class="note">The darker, the more probable it is that the two items share a cluster of '
-        f'at most <label><select id="size" aria-label="Size">{choices}</select></label> items; '
-        "white is 0, the darkest 1. Items stand in the order of the most probable tree.</p>"
+        '<p class="note">The darker a cell, the more probable it is that its two items share a '
+        'cluster of at most <label><select id="size" aria-label="Size">'
+        f"{choices}</select></label> items; white is 0, the darkest is 1. Items stand in the order "
+        "of the most probable tree.</p>"
         '<div id="pairs-plot" class="plot"></div></section>'
     )
 
@@ -311,7 +312,7 @@ def _ranking(findings: Findings) -> str:
     if len(findings.trees) == 1:
         return f"Only one tree is possible; its probability is {total}."
     return (
-        f"The {len(findings.trees)} most probable trees have {total} of all probability together."
+        f"Together, the {len(findings.trees)} most probable trees have {total} of all probability."
     )
 
 

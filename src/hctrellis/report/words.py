@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hctrellis.clades.distribution import CladeDistribution
 
 GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "open"))
-"""What a probability is called: the first whose bound it reaches."""
+"""What a probability is called: the first name whose bound it reaches."""
 
 SHOWN_NAMES = 6
 FEW = 5  # a cluster that was seen in fewer trees may be there by chance
@@ -50,7 +50,7 @@ def grade(probability: float) -> str:
 
 
 def shown(probability: float) -> str:
-    """A probability with three digits after the point, 0 or 1 only if it is."""
+    """A probability with three digits after the point; 0 or 1 only if it is exactly that."""
     return show_probability(probability, 3)
 
 
@@ -165,7 +165,7 @@ def weighed(post: Posterior) -> str:
     return (
         f"{post.n_leaves} items are too many to weigh every tree. {counted(post.n_trees, 'tree')} "
         f"were weighed, all that can be made of {post.trellis.n_clusters:,} promising clusters. So "
-        "log Z is a lower bound, and every probability below is given these trees."
+        "log Z is a lower bound, and every probability below is conditional on these trees."
     )
 
 
@@ -196,8 +196,8 @@ def too_few(post: Posterior) -> str:
     return (
         "The sample is too small to say which tree is the most probable: of the "
         f"{counted(len(inner), 'cluster')} of the one shown, {few} of the "
-        f"{counted(model.n_draws, 'tree')} that were read. Give more trees, or take the frequent "
-        "clusters alone."
+        f"{counted(model.n_draws, 'tree')} that were read. Give more trees, or rely only on the "
+        "frequent clusters."
     )
 
 
@@ -207,7 +207,8 @@ def not_converged(post: Posterior) -> str:
         return ""
     return (
         "The search for promising clusters ended before it had settled, so better trees may be "
-        "missing and probabilities may be too high. Give it more time, or take it as a first look."
+        "missing and probabilities may be too high. Give it more time, or take the answer as a "
+        "first look."
     )
 
 
@@ -246,7 +247,7 @@ def _best_tree(findings: Findings) -> str:
         return f"{text}."
     if p >= 0.5:
         return f"{text}, and {of_it}."
-    return f"{text}: do not trust it as a whole, look at its clusters ({of_it})."
+    return f"{text}: do not trust it as a whole, but look at its clusters ({of_it})."
 
 
 def difference(tree_masks: Sequence[int], best_masks: Sequence[int], labels: Sequence[str]) -> str:
@@ -263,7 +264,7 @@ def difference(tree_masks: Sequence[int], best_masks: Sequence[int], labels: Seq
 
 
 def numbers(post: Posterior) -> list[tuple[str, str]]:
-    """Names and values of what a posterior is and found."""
+    """Names and values of the settings and results of a posterior."""
     sign = "" if post.is_exact or not post.potential.has_energy else "at least "
     found = [
         ("Model", repr(post.potential)),

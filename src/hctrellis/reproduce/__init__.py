@@ -43,11 +43,11 @@ def reproduce(
     name : str
         One of `EXPERIMENTS`.
     size : "small" or "full"
-        Seconds, or as large as in the paper.
+        A run of seconds, or one as large as in the paper.
     seed : int
         Of all random numbers.
     tell : callable
-        Told what is going on.
+        Called with a text that says what is going on.
     data : Expression, optional
         For genomics; by default a made-up table.
     """

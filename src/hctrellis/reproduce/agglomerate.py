@@ -11,7 +11,7 @@ from hctrellis.tree import Tree
 
 
 def average_linkage(similarity: npt.ArrayLike, labels: Iterable[str] | None = None) -> Tree:
-    """Join the two clusters with the largest mean similarity across, again and again.
+    """Repeatedly join the two clusters with the largest mean similarity between them.
 
     Examples
     --------

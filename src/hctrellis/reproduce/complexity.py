@@ -50,7 +50,7 @@ def measure(n_leaves: int) -> Measured:
         return weights
 
     model = FunctionPotential(balanced, features=np.arange(1.0, n_leaves + 1))
-    asked = 0  # the function is tried out when it is given
+    asked = 0  # making the potential has tried the function out
     post = infer(model, threads=1)
     return Measured(n_leaves, asked, post.n_trees)
 
@@ -70,16 +70,16 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         name="complexity",
         title="Trees against operations",
         about="There are (2n − 3)!! binary trees over n leaves. The paper's point is that a "
-        "dynamic program sums over all of them in of the order of 3ⁿ operations. Here the "
-        "operations are counted: the potential counts how often it is asked for the weight of a "
-        "split.",
+        "dynamic program sums over all of them with a number of operations of the order of 3ⁿ. "
+        "Here the operations are counted: the potential counts how often it is asked for the "
+        "weight of a split.",
         verdict=f"At {last.n_leaves} leaves {last.splits:,} splits were weighed for "
         f"{rounded(last.trees)} trees: {rounded(fewer)} times fewer.",
         conclusion=f"The number of splits weighed is {ratio:.2f} × 3ⁿ at n = {last.n_leaves}: "
         "exactly the (3ⁿ − 2ⁿ⁺¹ + 1)/2 pairs of a cluster and a split of it, each asked for once. "
         f"At {LARGEST} leaves that is {rounded(n_splits(LARGEST))} splits for "
-        f"{rounded(n_trees(LARGEST))} trees. Still exponential: one leaf more costs three times as "
-        "much.",
+        f"{rounded(n_trees(LARGEST))} trees. It is still exponential: one more leaf costs three "
+        "times as much.",
         numbers=[
             Number(
                 f"trees over {m.n_leaves} leaves",

@@ -119,7 +119,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
                     _tree(best, f"exact: {exact:.2f}"),
                 ],
                 "The greedy tree and the exact tree.",
-                "Greedy joins the middle of the ladder and has to cut long ways later; the exact "
+                "Greedy joins the middle of the ladder and pays for it at the ends; the exact "
                 "tree cuts the ladder in half.",
             ),
             Table(
@@ -183,7 +183,7 @@ def _edge(ax: Axes, pair: tuple[int, int], color: str, weight: str) -> None:
 @styled
 def _tree(tree: Tree, title: str) -> Figure:
     figure, ax = new_figure(4.6, 2.9)
-    plot_dendrogram(tree.with_heights(None), ax=ax)  # what counts is what is joined
+    plot_dendrogram(tree.with_heights(None), ax=ax)  # only what is joined matters here
     ax.grid(visible=False)
     ax.set_title(title, loc="left")
     return figure

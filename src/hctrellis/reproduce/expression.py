@@ -143,8 +143,8 @@ def _check(data: Expression, path: Path) -> None:
 def synthetic(seed: int) -> Expression:
     """A made-up table: 50 genes, five planted subtypes with 20 samples each, 40 unlabelled.
 
-    The subtypes share a common profile; "A" and "B" are akin, as are "C" and "D". The unlabelled
-    samples are of one of the five subtypes each.
+    The subtypes share a common profile; "A" and "B" are similar, as are "C" and "D". Each
+    unlabelled sample is of one of the five subtypes.
     """
     rng = np.random.default_rng(seed)
     genes, size, n_unlabelled = 50, 20, 40

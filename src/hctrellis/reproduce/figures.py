@@ -62,7 +62,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 
 def new_figure(width: float = WIDTH, height: float = HEIGHT, **grid: Any) -> tuple[Figure, Any]:
-    """A figure and its axes, of which nothing is cut off."""
+    """A figure and its axes, laid out so that nothing is cut off."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

@@ -35,7 +35,7 @@ class Draw(NamedTuple):
     post: Posterior
     greedy: Tree
     seconds: float
-    """Time of the best tree."""
+    """Time to find the best tree."""
 
     @property
     def gap(self) -> float:
@@ -72,7 +72,7 @@ class Study:
     right_in_best : float64 array, shape (draws, 2)
         1 where they go with their own subtype in the best tree, 0 elsewhere.
     chance : float64 array, shape (subtypes + 1,)
-        Probability that a sample goes with each subtype if all trees are alike.
+        Probability that a sample goes with each subtype if all trees are equally probable.
     """
 
     data: Expression
@@ -98,18 +98,18 @@ class Study:
 
     @property
     def chance_of_pair(self) -> float:
-        """The probability that two given leaves form a cluster if all trees are alike."""
+        """The probability of a cluster of two given leaves if all trees are equally probable."""
         return n_trees(self.n_leaves - 1) / n_trees(self.n_leaves)
 
     def right(self) -> FloatArray:
-        """The probability that a hidden sample goes with its own subtype, for each."""
+        """The probability that each sample with a hidden label goes with its own subtype."""
         rows = self.hidden.reshape(-1, self.hidden.shape[-1])
         found: FloatArray = rows[np.arange(len(rows)), self.truth.ravel()]
         return found
 
 
 def draw(data: Expression, rng: np.random.Generator, hide: bool = False) -> Draw:
-    """Draw samples and find their trees; with `hide` the last two have a label in truth."""
+    """Draw samples and find their trees; with `hide`, the last two have a label that is hidden."""
     places = [rng.choice(data.places(name), PER_SUBTYPE, replace=False) for name in data.names]
     labelled = np.flatnonzero(np.array(data.subtypes) != "")
     others = np.setdiff1d(labelled, places) if hide else data.places("")
@@ -141,7 +141,7 @@ def goes_with(clusters: IntArray, leaf: int, n_subtypes: int) -> FloatArray:
     labelled = sum(kinds)
     holds = (clusters >> leaf & 1 == 1) & (clusters & labelled != 0)
     largest = np.iinfo(np.int64).max
-    smallest = np.where(holds, clusters, largest).min(axis=1)  # a subset is a smaller number
+    smallest = np.where(holds, clusters, largest).min(axis=1)  # a subset has a smaller mask
     shares = [(smallest & labelled & ~kind == 0).mean() for kind in kinds]
     return np.array([*shares, 1 - sum(shares)])
 

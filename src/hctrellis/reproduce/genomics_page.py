@@ -54,7 +54,7 @@ UNKNOWN = "unlabelled"
 def run(
     size: Size = "full", seed: int = 1, tell: Tell = silent, data: Expression | None = None
 ) -> Experiment:
-    """Cluster gene expression, of a table or of a made-up one."""
+    """Cluster gene expression, from a given table or from a made-up one."""
     return present(study(data or synthetic(seed), N_DRAWS[size], seed, tell))
 
 
@@ -69,9 +69,9 @@ def present(study: Study) -> Experiment:
         about=_about(study),
         verdict=f"Greedy misses the least energy in {missed:.0f}% of "
         f"{counted(study.n_draws, 'draw')}; the exact answer takes {show_seconds(seconds)}, not "
-        f"15 minutes. But it is no single tree: in the median {rounded(np.median(study.n_best))} "
-        f"trees share the least energy, each with a probability of "
-        f"{rounded(np.median(study.best_probability), 1)}.",
+        "15 minutes. But it is not a single tree: in the median "
+        f"{rounded(np.median(study.n_best))} trees share the least energy, each with a probability "
+        f"of {rounded(np.median(study.best_probability), 1)}.",
         conclusion=_conclusion(study),
         numbers=[
             Number(
@@ -151,10 +151,10 @@ def _conclusion(study: Study) -> str:
         f"clusters, averaged over all trees: two samples of {names[order[0]]} form one with a "
         f"probability of {means[order[0]]:.2f}, two of {names[order[-1]]} with "
         f"{means[order[-1]]:.2f} (chance: {study.chance_of_pair:.2f}). Unlabelled samples go with "
-        f"{shares}, and with several subtypes at once in {goes[-1]:.0f}%. What that is worth was "
-        "tried by hiding labels: such samples go with their own subtype with a mean probability of "
-        f"{study.right().mean():.2f} (chance: {study.chance[:-1].mean():.2f}), and do so in "
-        f"{100 * study.right_in_best.mean():.0f}% of the best trees."
+        f"{shares}, and with several subtypes at once in {goes[-1]:.0f}%. How far to trust this "
+        "was tested by hiding labels: such samples go with their own subtype with a mean "
+        f"probability of {study.right().mean():.2f} (chance: {study.chance[:-1].mean():.2f}), and "
+        f"do so in {100 * study.right_in_best.mean():.0f}% of the best trees."
     )
 
 
@@ -177,8 +177,8 @@ def _notes(study: Study) -> list[str]:
         "Positive affinities are cut once in any tree and shift all energies alike; only the "
         "negative ones tell trees apart. Counting pairs inside a cluster twice, as the sum printed "
         "in the paper does, leaves the best trees as they are and doubles β.",
-        "Of trees that share the least energy one is drawn, chosen by a fixed rule. The number of "
-        "such trees is exact: 1 / probability of the best tree in the limit of large β.",
+        "Of the trees that share the least energy one is shown, chosen by a fixed rule. The number "
+        "of such trees is exact: 1 / probability of the best tree in the limit of large β.",
         f"{100 * (correlations > 0).mean():.1f}% of the correlations in the table are positive "
         "(in the paper, all).",
     ]

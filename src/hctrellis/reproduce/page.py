@@ -26,7 +26,7 @@ INTRODUCTION = (
     "of hctrellis. The paper's numbers are quoted; every number called ours was computed in this "
     "run."
 )
-SMALL = "This is a small run, to see that all works: its numbers are rough."
+SMALL = "This is a small run, to check that everything works: its numbers are rough."
 NUMBERS = ("quantity", "paper", "ours", "difference")
 FIGURES = "figures"
 
@@ -42,7 +42,7 @@ class ReproductionPage:
         How long each took.
     size : "small" or "full"
     command : str
-        That makes the page again.
+        The command that makes the page again.
     """
 
     experiments: Sequence[Experiment]

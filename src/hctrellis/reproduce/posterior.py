@@ -34,7 +34,7 @@ ALLOWED = 90  # the nearest possible number to the paper's
 PAPER_ALLOWED = 88
 PAPER_SAMPLES = 100_000
 N_SAMPLES = {"small": 20_000, "full": PAPER_SAMPLES}
-FEW = 5.0  # expected; rarer trees are counted together in the test of fit
+FEW = 5.0  # trees expected less often than this are counted together in the test of fit
 
 
 class Drawn(NamedTuple):
@@ -70,7 +70,7 @@ class Drawn(NamedTuple):
 
     @property
     def distinct_error(self) -> float:
-        """Standard deviation of that number, at most."""
+        """An upper bound on the standard deviation of that number."""
         absent = (1 - self.probabilities) ** self.n_samples
         return float(np.sqrt((absent * (1 - absent)).sum()))
 
@@ -92,7 +92,8 @@ def possible_counts() -> set[int]:
 
     A split needs a parent of squared mass t_cut or more, and a cluster is heavier than any pair in
     it: so a tree is allowed if every pair of leaves that it joins directly is heavy enough. Each
-    pair is the only such one in 6 trees, and each two disjoint pairs are the two in 3 trees.
+    pair is the only one joined directly in 6 trees, and each two disjoint pairs are both joined
+    directly in 3 trees.
     """
     pairs = list(combinations(range(LEAVES), 2))
     found = set()
@@ -153,7 +154,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         name="posterior",
         title="Sampling the posterior of a five-leaf jet",
         about=f"{drawn.n_samples:,} trees are drawn from the posterior of one jet with five "
-        f"leaves, one independent of the other. The paper compares such a histogram with an "
+        f"leaves, independently of each other. The paper compares such a histogram with an "
         f"expectation over the trees that were seen; here the probabilities of all allowed "
         "trees come from the trellis itself, exactly.",
         verdict=f"The sampled histogram agrees with the exact posterior: χ² = {value:.0f} for "
@@ -197,7 +198,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         notes=_notes(drawn),
         claims={
             f"chi squared is not improbable (p = {p_value:.2f}, above 0.001)": p_value > 0.001,
-            "no count of which 5 or more are expected is off by more than 4.5 deviations": (
+            "no count that is expected to be 5 or more is off by more than 4.5 deviations": (
                 bool(np.abs(_common(drawn)[1]).max() < 4.5)
             ),
             "the probabilities of the allowed trees, listed one by one, add up to 1": (
@@ -230,7 +231,7 @@ def _notes(drawn: Drawn) -> list[str]:
 
 
 def _common(drawn: Drawn) -> tuple[IntArray, FloatArray]:
-    """Places and pulls of the trees of which enough are expected."""
+    """Places and pulls of the trees that are expected often enough."""
     places = np.flatnonzero(drawn.n_samples * drawn.probabilities >= FEW)
     return places, drawn.pulls[places]
 

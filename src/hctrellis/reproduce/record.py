@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
 Size = Literal["small", "full"]
-"""Seconds, to see that all works, or as large as in the paper."""
+"""A run of seconds, to check that everything works, or one as large as in the paper."""
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Tell = Callable[[str], None]
-"""Told what is going on."""
+"""A function that is called with a text that says what is going on."""
 
 
 def silent(text: str) -> None:
-    """Tell nobody."""
+    """Show nothing."""
 
 
 class Number(NamedTuple):
@@ -51,7 +51,7 @@ class Picture:
         Of the files.
     figures : sequence of matplotlib Figure
     alt : str
-        What is to be seen, for those who cannot see it.
+        What can be seen in it, for those who cannot see it.
     caption : str
         How to read it, and what to conclude.
     """
@@ -114,7 +114,7 @@ def plus_minus(value: float, error: float, digits: int = 2) -> str:
 
 
 def rounded(value: float, digits: int = 2) -> str:
-    """A number to so many digits, very large and small ones with a power of ten.
+    """A number to some digits; very large and very small ones with a power of ten.
 
     >>> rounded(1234.5), rounded(0.0123), rounded(3.4e7), rounded(9.1e-5), rounded(0)
     ('1,200', '0.012', '3.4·10⁷', '9.1·10⁻⁵', '0')

@@ -83,8 +83,8 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         f"{max(curve)} leaves take {show_seconds(curve[max(curve)])}.",
         conclusion=f"One jet at a time, we are {_factors(factors)} as fast as the paper; in "
         f"batches, a jet with 10 leaves takes {show_seconds(batches[10])}. The curve follows 3ⁿ "
-        f"once it leaves the cost of a call behind, so what took the paper 10 leaves now buys "
-        f"{_reach(curve)}.",
+        "once it leaves the fixed cost of a call behind, so the time that the paper took for 10 "
+        f"leaves now suffices for {_reach(curve)}.",
         numbers=[
             *(
                 Number(
@@ -139,7 +139,7 @@ def _factors(factors: list[float]) -> str:
 
 
 def _reach(curve: dict[int, float]) -> str:
-    """How many leaves can be had in the paper's time for 10."""
+    """How many leaves we solve in the time that the paper took for 10."""
     within = [n for n, seconds in curve.items() if seconds <= PAPER_JETS[10]]
     return f"{max(within)} leaves" + (" or more" if max(within) == max(curve) else "")
 

@@ -1,4 +1,4 @@
-"""How good sparse trellises are that were built on other data: the MAP against sparsity."""
+"""How good sparse trellises built on other data are: the MAP against sparsity."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ _done: dict[tuple[Size, int], SparseStudy] = {}
 
 
 def study_of_size(size: Size, seed: int, tell: Tell) -> SparseStudy:
-    """The study, small or as large as in the paper; made once, for all that show it."""
+    """The study, small or as large as in the paper; made once for all experiments that show it."""
     if (size, seed) not in _done:
         n_test, sizes = (N_TEST, SIZES) if size == "full" else (SMALL_N_TEST, SMALL_SIZES)
         _done[size, seed] = study(n_test, sizes, seed, tell)
@@ -155,7 +155,7 @@ def study(
         Numbers of jets to build on.
     seed : int
     tell : callable
-        Told what is done.
+        Called with a text that says what is going on.
     """
     rng = np.random.default_rng(seed)
     train = simulate.ginkgo(max(sizes), n_leaves=LEAVES, rng=rng)
@@ -190,7 +190,7 @@ def _trellises(
     sizes: Sequence[int],
     rng: np.random.Generator,
 ) -> Iterator[tuple[int, SparseTrellis]]:
-    """Trellises on the first jets, more and more."""
+    """Trellises built on the first jets, on more and more of them."""
     trellis: SparseTrellis | None = None
     done = 0
     for size in sorted(sizes):

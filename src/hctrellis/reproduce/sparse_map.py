@@ -96,9 +96,9 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
             "Our trellises keep the splits that were observed, not all splits between the clusters "
             "they hold; the growth after all clusters are there (see the number of clusters below) "
             "is new splits.",
-            "The paper's test jets are not published, nor on how many jets its trellises were "
-            "built, so why ours need fewer trees is not known. The range in brackets holds two "
-            f"thirds of {RESAMPLED} resampled sets of our test jets.",
+            "Neither the paper's test jets nor the number of jets that its trellises were built on "
+            "are published, so why ours need fewer trees is not known. The range in brackets holds "
+            f"two thirds of {RESAMPLED} resampled sets of our test jets.",
         ],
         claims={
             "the best tree never gets worse as a trellis grows": all(

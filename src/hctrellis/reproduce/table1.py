@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hctrellis.support.types import FloatArray, IntArray
 
-TIE = 1e-9  # relative; two sums of the same numbers
+TIE = 1e-9  # relative difference that two sums of the same numbers may have
 PAPER = {
     "trellis − beam search": (0.4, 0.5),
     "trellis − greedy": (1.5, 1.1),
@@ -45,7 +45,7 @@ class JetScores(NamedTuple):
     beam: FloatArray
     """Beam search as in the paper."""
     cleaner: FloatArray
-    """Beam search that knows equal states by their clusters."""
+    """Beam search that recognises equal states by their clusters."""
     greedy: FloatArray
 
     def differences(self) -> dict[str, FloatArray]:
@@ -96,8 +96,8 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         title="Table 1: greedy and beam search against the exact best tree",
         about=f"{counted(n_jets, 'jet')} with 5 to 10 leaves (QCD jets of the toy shower Ginkgo, "
         "λ = 1.5, t_cut = 16). For each, the log likelihood of the best tree (trellis), of the "
-        "tree that beam search finds (width n(n − 1)/2, of states with equal likelihood only one "
-        "kept, as in the paper) and of the greedy tree.",
+        "tree that beam search finds (width n(n − 1)/2, keeping only one of the states with equal "
+        "likelihood, as in the paper) and of the greedy tree.",
         verdict=f"All three mean differences are within {worst:.2f} of the paper's.",
         conclusion=_conclusion(found),
         numbers=[
@@ -200,7 +200,7 @@ def _by_leaves(found: JetScores) -> Table:
     mixes = {
         **{f"{n}": {n: 1.0} for n in present},
         "5 to 10, as simulated": shares,
-        "5 to 10, all alike": {n: 1 / len(present) for n in present},
+        "5 to 10, equally frequent": {n: 1 / len(present) for n in present},
     }
     rows = []
     for name, mix in mixes.items():

@@ -46,7 +46,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
         if full is not None
         else f"{growth[0].upper()}{growth[1:]}.",
         conclusion="The clusters are soon all there, but a tree needs its splits, too: the "
-        f"sparsity goes on to rise, to {rounded(last.sparsity)} after {last.n_jets:,} jets, by "
+        f"sparsity rises further, to {rounded(last.sparsity)} after {last.n_jets:,} jets, with "
         "splits that join known clusters in new ways. A trellis that kept all splits between its "
         "clusters would be full long before, and no longer sparse.",
         numbers=[

@@ -1,7 +1,7 @@
 """A scikit-learn estimator: a tree, flat clusters, and how far to trust both.
 
 The work is done by `choose_beta`, `infer` and `posterior.partition`; this module checks what it is
-given, hands it over, and names the results as scikit-learn does, which it needs.
+given, hands it over, and names the results as scikit-learn does. It needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -50,42 +50,44 @@ if TYPE_CHECKING:
 LINKAGES = get_args(Method)
 POTENTIALS = (*LINKAGES, "dasgupta", "correlation")
 MAX_CLUSTERS = 3000  # of a sparse trellis
-ROUNDS = 30  # in which it grows, at most
-TIE = 1e-9  # a relative difference of log weights that is none
-LEAVES_RESTARTS = 2000  # of the local search before, times the number of leaves
+ROUNDS = 30  # of its growth, at most
+TIE = 1e-9  # smaller relative differences of log weights count as ties
+LEAVES_RESTARTS = 2000  # number of leaves times restarts of the local search before
 
 
 class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Hierarchical clustering with a probability for every cluster.
 
-    Up to `max_exact_leaves` samples all binary trees are weighed, exactly. For more, the trees of a
-    sparse trellis are, which grows from the trees of a local search to at most `max_clusters`
-    clusters: the tree is then the best of those, not of all; probabilities are given those trees;
-    and unless no cluster of note was left out a ConvergenceWarning says so. For the same
-    `random_state` the result is the same on every machine.
+    Up to `max_exact_leaves` samples all binary trees are weighed, exactly. For more samples, only
+    the trees of a sparse trellis are weighed, which grows from the trees of a local search to at
+    most `max_clusters` clusters. The tree is then the best of those, not of all, and probabilities
+    are conditional on those trees; a ConvergenceWarning says so, unless no cluster of note was left
+    out. For the same `random_state` the result is the same on every machine.
 
     Parameters
     ----------
     potential : str
         What trees are weighed by: merge heights of the linkages "single", "complete", "average",
         "centroid" or "ward"; "dasgupta", Dasgupta's cost of the similarities exp(-distance /
-        median distance); or "correlation", correlation clustering of these less their mean.
+        median distance); or "correlation", correlation clustering of these minus their mean.
     beta : float or "auto"
         Inverse temperature: how sharply trees are told apart. "auto" is `choose_beta`.
     n_clusters : int, optional
         Number of flat clusters.
     probability_threshold : float, optional
-        Instead: the flat clusters are the largest ones of a probability above this, at least 1/2;
-        samples in none of them stay single. If neither is given, 1/2.
+        Instead of n_clusters: the flat clusters are the largest ones with a probability above
+        this, which must be at least 1/2; samples in none of them stay single. If neither is given,
+        1/2.
     cut : {"map", "best"}
         How n_clusters clusters are found: the MAP tree cut where it is highest; or those that are
         most probable, whatever the tree (see `hctrellis.posterior.partition.best_partition`).
     metric : str
-        Of `scipy.spatial.distance.pdist`; or "precomputed": X is square, of distances for the
-        linkages, similarities for "dasgupta", affinities of both signs for "correlation".
+        A metric of `scipy.spatial.distance.pdist`; or "precomputed": X is a square matrix of
+        distances for the linkages, of similarities for "dasgupta", or of affinities of both signs
+        for "correlation".
     max_exact_leaves : int
-        By default 22, as for `infer`: half a minute on two cores. Each one less takes a third of
-        the time and half the memory.
+        By default 22, as for `infer`: half a minute on two cores. With each leaf less it takes a
+        third of the time and half the memory.
     max_clusters : int
     random_state : int, RandomState instance or None
         For the resampling by which beta="auto" is chosen, and for local search.
@@ -98,7 +100,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     cluster_probabilities_ : float64 array, one per flat cluster
         The probability that a tree has each flat cluster.
     posterior_ : Posterior
-        To ask for more, see `Posterior`.
+        For further questions, see `Posterior`.
     beta_ : float
     beta_choice_ : BetaChoice or None
         How beta="auto" was chosen.
@@ -107,7 +109,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The MAP tree as scikit-learn writes trees: which nodes are merged, and at which height (the
         average distance for "dasgupta" and "correlation"), raised where a child is higher.
     linkage_matrix_ : float64 array, shape (n_samples - 1, 4)
-        The same as SciPy writes it.
+        The same tree as SciPy writes it.
     n_leaves_ : int
     n_features_in_ : int
     feature_names_in_ : array of str, if X has names
@@ -190,7 +192,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         as_count(self.max_clusters, "max_clusters")
 
     def _maker(self, X: FloatArray, names: Sequence[str] | None) -> Make:
-        """What makes the potential of X (None), or of a resample of it, at a beta."""
+        """A function that makes the potential of X (for None) or of a resample of it, at a beta."""
 
         def make(data: FloatArray | None, beta: float) -> Potential:
             values = X if data is None else data
@@ -220,7 +222,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.beta_ = float(self.beta)
 
     def _distances(self, X: FloatArray) -> FloatArray:
-        """How far apart samples are; of similarities, how far below the greatest."""
+        """How far apart samples are: for similarities, how far below the greatest they are."""
         if self.metric != "precomputed" or self.potential in LINKAGES:
             return _pairwise(X, self.metric)
         links = as_symmetric(X, "X")
@@ -236,16 +238,16 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         growth = grow(potential, self.max_clusters, None, seed, n_restarts, ROUNDS)
         if not growth.converged:
             warnings.warn(
-                f"{n} samples are too many for all trees; the sparse trellis of "
-                f"{growth.trellis.n_clusters} clusters that was grown instead has not "
-                "converged: probabilities are given its trees (raise max_clusters for more)",
+                f"{n} samples are too many to weigh all trees; the sparse trellis of "
+                f"{growth.trellis.n_clusters} clusters that was grown instead has not converged, "
+                "and probabilities are conditional on its trees (raise max_clusters to have more)",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         return infer(potential, growth.trellis)
 
     def _tree(self, data: FloatArray) -> Tree:
-        """The MAP tree with heights; of several, SciPy's (all orders of single linkage tie)."""
+        """The MAP tree with heights; SciPy's if it is as good (single linkage has many ties)."""
         post, distances = self.posterior_, self._distances(data)
         method = cast(Method, self.potential if self.potential in LINKAGES else "average")
         greedy = _scipy_tree(distances, method, post.labels)
@@ -278,7 +280,9 @@ def _names(X: object, matrix: bool) -> Sequence[str] | None:
     """The index of a DataFrame of numbers, if its entries differ."""
     names = frame_labels(X, matrix=matrix)
     if hasattr(X, "columns"):
-        as_floats(cast(npt.ArrayLike, X), "X")  # names columns of text, as scikit-learn does not
+        as_floats(
+            cast(npt.ArrayLike, X), "X"
+        )  # its error names columns of text; scikit-learn's does not
     return names if names is not None and len({*names}) == len(names) else None
 
 

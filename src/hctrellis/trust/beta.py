@@ -1,28 +1,30 @@
-"""How beta is chosen when the user does not: it decides how sure every answer sounds.
+"""How beta is chosen when the user does not choose it: beta decides how sure every answer sounds.
 
-Two rules, and a sentence that says which was used and what the probabilities then mean:
+There are two rules, and a sentence says which was used and what the probabilities then mean:
 
-- *bootstrap*, for tables of at least ten columns: the posterior cluster probabilities shall agree
-  best, by the log score, with how often clusters come back in the MAP trees of tables whose columns
-  are drawn anew (the bootstrap probability BP of Felsenstein and of pvclust);
-- *heat capacity*, for bare matrices and narrow tables: the beta at which beta^2 Var(E) peaks. It
-  has no scale: data in other units give the same posterior.
+- *bootstrap*, for tables of at least ten columns: the beta at which the posterior cluster
+  probabilities agree best, by the log score, with how often clusters come back in the MAP trees of
+  tables with resampled columns (the bootstrap probability BP of Felsenstein and of pvclust);
+- *heat capacity*, for bare matrices and narrow tables: the beta at which beta^2 Var(E) peaks. This
+  rule has no scale: data in other units give the same posterior.
 
-Both begin with a grid of factors two around a unit. The log score had one maximum on each of 240
-tables (noise, groups, real data), so it lies beside the best point of the grid. The heat capacity
-often has several peaks: the entropies of the grid's points tell where one may hide, and all that
-could be the highest are looked at (see `hctrellis.trust.peaks`), within 2^-12 to 2^20 units.
+Both begin with a grid of betas around a unit, each twice the one before. The log score had one
+maximum on each of 240 tables (noise, groups, real data), so it is looked for next to the best point
+of the grid. The heat capacity often has several peaks: the entropies at the points of the grid tell
+where one may hide, and each that could be the highest is looked at (see `hctrellis.trust.peaks`),
+within 2^-12 to 2^20 units.
 
 The unit is the beta at which the best tree weighs as much as all trees together would at the mean
-energy of trees with shuffled leaves, log(number of trees) / (mean energy - least energy). In nine
+energy of trees with shuffled leaves: log(number of trees) / (mean energy - least energy). In nine
 of ten of 275 problems of 6 to 10 leaves (tables of noise, groups and random walks, random matrices;
 several potentials) the heat capacity peaks at 0.65 to 2.4 times the unit, at 1.0 in the median.
 
-Up to 16 leaves both rules are exact: a limit of time, since each weighs all trees a hundred times
-or so, and `infer` weighs more leaves once. Beyond, agreement with the bootstrap is measured on some
-subsets of the leaves, in multiples of the unit of each (an energy may grow with the number of
-leaves); and the unit itself stands for the peak of the heat capacity, its least energy that of a
-tree of a short local search (greedy trees can be worse than shuffled ones).
+Up to 16 leaves both rules are exact. More would take too long, since each rule weighs all trees a
+hundred times or so (`infer` weighs them once, and so can take more leaves). Beyond 16, agreement
+with the bootstrap is measured on some subsets of the leaves, in multiples of the unit of each (an
+energy may grow with the number of leaves); and the unit itself is taken in place of the peak of the
+heat capacity. Its least energy is then that of a tree from a short local search (greedy trees can
+be worse than shuffled ones).
 
 References
 ----------
@@ -63,21 +65,26 @@ Make: TypeAlias = Callable[["FloatArray | None", float], Potential]
 """The potential of a table (or of None) at a beta."""
 
 EXACT_LEAVES = 16  # a tenth of a second for each beta
-LEAST_COLUMNS = 10  # of a table that can be resampled
+LEAST_COLUMNS = 10  # of a table whose columns are resampled
 SUBSETS, SUBSET_LEAVES = 4, 12
 RESTARTS = 3  # of the local search for a good tree of many leaves
-SHUFFLES = 5, 300  # trees with shuffled leaves, for the unit: so many, and over n more
-THREADED_LEAVES = 14  # below, threads cost more than they bring
+SHUFFLES = 5, 300  # (a, b): the unit takes a + b // n trees with shuffled leaves
+THREADED_LEAVES = 14  # with fewer, threads cost more time than they save
 LOWEST, HIGHEST, FURTHEST = -3, 4, 12  # powers of two around the unit: the grid, and its limit
-PLACES = (-FURTHEST, *range(LOWEST, HIGHEST + 1), FURTHEST, 20)  # of the heat capacity, at first
+PLACES = (
+    -FURTHEST,
+    *range(LOWEST, HIGHEST + 1),
+    FURTHEST,
+    20,
+)  # where the heat capacity is measured first
 DIGITS = 3  # of the beta that is chosen
-STEP = 0.01  # relative, of the second difference of log Z, ...
-ULPS = 16  # ... each of which may be off by some units in the last place
-EVALUATIONS = 23  # of a score, most of the time
+STEP = 0.01  # of beta, relative, in differences of log Z
+ULPS = 16  # units in the last place by which second differences of log Z may be off
+EVALUATIONS = 23  # of a score, in most searches
 BIN_EDGES = (0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
-CLEAR = 0.1  # clusters of this probability or frequency tell how well the two agree
-FLAT = 1e-9  # a relative difference of energies that is none
-TINY = 1e-300  # probabilities are counted as no smaller
+CLEAR = 0.1  # clusters of at least this probability or frequency tell how well the two agree
+FLAT = 1e-9  # smaller relative differences of energies count as zero
+TINY = 1e-300  # smaller probabilities count as this one
 ROUNDING = 1e-16  # of one minus a probability
 
 
@@ -113,7 +120,7 @@ class CalibrationBin(NamedTuple):
 
 @dataclass(frozen=True)
 class BetaChoice:
-    """A beta and why.
+    """A beta, and why it was chosen.
 
     Attributes
     ----------
@@ -172,8 +179,8 @@ def choose_beta(
     ----------
     make : callable
         ``make(data, beta)`` gives the potential of a table at a beta. The table is the given one,
-        or one with as many columns drawn from it with replacement; of more than 16 rows, also one
-        with some of the rows only. Without a table, ``make(None, beta)``.
+        or one with as many columns drawn from it with replacement; if there are more than 16 rows,
+        also one with only some of the rows. Without a table, ``make(None, beta)`` is called.
     table : array_like, shape (n, d), optional
         A row for each leaf. Without it, or with fewer than ten columns, the rule is the heat
         capacity.
@@ -192,8 +199,8 @@ def choose_beta(
     -----
     The log score of a beta is the sum over all clusters C of f log p + (1 - f) log(1 - p), where p
     is the posterior probability at that beta and f the frequency among the MAP trees of the
-    resamples and one tree that stands for knowing nothing: all trees alike. It keeps beta finite
-    when all resamples agree.
+    resamples and one more tree. That one stands for knowing nothing: it counts as a uniformly
+    random tree, and keeps beta finite when all resamples agree.
 
     Examples
     --------
@@ -229,7 +236,7 @@ def sensitivity(
         As for `choose_beta`.
     beta : float
     clusters : iterable of clusters, optional
-        By default those of the MAP tree at beta, leaves and root apart.
+        By default those of the MAP tree at beta, without leaves and root.
     trellis : FullTrellis or SparseTrellis, optional
         The trees that are considered, as for `infer`. A sparse trellis that was grown at beta
         saves growing two more.
@@ -299,7 +306,7 @@ def _by_bootstrap(
 def _by_heat_capacity(
     make: Make, table: FloatArray | None, unit: float, progress: Progress
 ) -> BetaChoice:
-    """The beta at which the heat capacity peaks, or nearly so if there are many leaves."""
+    """The beta at which the heat capacity peaks, or one near it if there are many leaves."""
     n = make(table, unit).n_leaves
     if n > EXACT_LEAVES:
         beta = _rounded(unit)
@@ -320,7 +327,7 @@ def _by_heat_capacity(
 
 
 def _heat(scaled: Callable[[float], Potential], x: float) -> Point:
-    """The heat capacity and the entropy by differences of log Z, at a beta and multiples of it."""
+    """The heat capacity and the entropy, from log Z at a beta and slightly below and above it."""
     below, here, above = (_solve(scaled(1 + step)).log_partition for step in (-STEP, 0.0, STEP))
     capacity = (below - 2 * here + above) / STEP**2
     rounding = ULPS * np.finfo(float).eps * abs(here) / STEP**2
@@ -329,7 +336,7 @@ def _heat(scaled: Callable[[float], Potential], x: float) -> Point:
 
 
 def _maximise(score: Callable[[float], float], unit: float) -> tuple[float, Curve]:
-    """The best beta on a grid of factors two around the unit, then between its points."""
+    """The best beta on a grid of powers of two times the unit, then between its points."""
     tried: dict[float, float] = {}
 
     def at(power: float) -> float:
@@ -391,7 +398,7 @@ class _Trial:
         """The clusters of the best tree of a resample, if it has one."""
         try:
             potential = self.make(resample, self.unit or 1.0)
-        except ValueError:  # for instance a row that is constant now and has no correlation
+        except ValueError:  # for instance a row has become constant and has no correlation
             return []
         self.n_resamples += 1
         return list(_solve(potential).map_tree.clusters())
@@ -411,7 +418,7 @@ class _Trial:
 
 
 def _subsets(n_leaves: int, rng: np.random.Generator) -> list[IntArray]:
-    """The rows on which to compare: all, or several random choices of few."""
+    """The rows on which to compare: all, or several small random subsets."""
     if n_leaves <= EXACT_LEAVES:
         return [np.arange(n_leaves)]
     return [np.sort(rng.choice(n_leaves, SUBSET_LEAVES, replace=False)) for _ in range(SUBSETS)]
@@ -425,7 +432,7 @@ def _inner(n_leaves: int) -> IntArray:
 
 
 def _fraction_of_trees(n_leaves: int, masks: IntArray) -> FloatArray:
-    """The fraction of all trees that have a cluster, for each."""
+    """For each cluster, the fraction of all trees that have it."""
     counts = [n_trees(size) * n_trees(n_leaves - size + 1) for size in range(1, n_leaves + 1)]
     by_size = np.array([0.0, *(count / n_trees(n_leaves) for count in counts)])
     fractions: FloatArray = by_size[Lattice(n_leaves).sizes[masks].astype(int)]
@@ -433,7 +440,7 @@ def _fraction_of_trees(n_leaves: int, masks: IntArray) -> FloatArray:
 
 
 def _calibration(probabilities: FloatArray, frequencies: FloatArray) -> tuple[CalibrationBin, ...]:
-    """Mean probability and frequency of the clusters in bins of probability; none if empty."""
+    """Mean probability and frequency of the clusters in bins of probability, without empty bins."""
     bins = []
     places = np.searchsorted(BIN_EDGES, probabilities, side="right")
     places[probabilities >= 1.0] = len(BIN_EDGES) - 1
@@ -450,7 +457,7 @@ def _calibration(probabilities: FloatArray, frequencies: FloatArray) -> tuple[Ca
 def _unit(potential: Potential) -> float | None:
     """log(number of trees) / (mean energy - least energy); None if these two are the same.
 
-    The mean is over trees with shuffled leaves; of a potential at beta = 1.
+    The mean is over trees with shuffled leaves. The potential is taken at beta = 1.
     """
     n = potential.n_leaves
     if n < 3:
@@ -471,7 +478,7 @@ def _unit(potential: Potential) -> float | None:
 
 
 def _good_tree(potential: Potential) -> Tree:
-    """The MAP tree of few leaves, that of a short local search of many."""
+    """The MAP tree if there are few leaves, else the tree of a short local search."""
     if potential.n_leaves <= EXACT_LEAVES:
         return _solve(potential).map_tree
     from hctrellis.search import local_search
@@ -502,11 +509,11 @@ def _bootstrap_sentence(
     beta: float, shape: tuple[int, ...], n_trials: int, used: int, gap: float
 ) -> str:
     n, d = shape
-    choices = f" of {n_trials} choices of {SUBSET_LEAVES} of the {n} leaves"
+    choices = f" (in {n_trials} random subsets of {SUBSET_LEAVES} of the {n} leaves)"
     where = choices if n > EXACT_LEAVES else ""
     return (
         f"beta = {beta:g} was chosen so that the probabilities of clusters{where} agree best with "
-        f"how often they come back when the {d} columns are drawn anew ({used} times): read 0.9 as "
+        f"how often they come back when the {d} columns are resampled ({used} times): read 0.9 as "
         f"nine times in ten, give or take {gap:.2g}, the mean difference. {_MOVES}"
     )
 
@@ -514,10 +521,10 @@ def _bootstrap_sentence(
 def _peak_sentence(betas: Sequence[float]) -> str:
     beta, *others = betas
     return (
-        f"beta = {beta:g} is where the heat capacity peaks, on the way from all trees alike to one "
-        f"tree alone{_other_peaks(others)}. This is a convention that no resampling backs: a "
-        "probability says how clearly the model singles a cluster out at this beta. "
-        f"{_MOVES}"
+        f"beta = {beta:g} is where the heat capacity peaks, between a small beta, at which all "
+        "trees are equally probable, and a large one, at which one tree is certain"
+        f"{_other_peaks(others)}. This is a convention, not backed by resampling: a probability "
+        f"says how clearly the model singles a cluster out at this beta. {_MOVES}"
     )
 
 
@@ -535,8 +542,8 @@ def _unit_sentence(beta: float) -> str:
     return (
         f"beta = {beta:g} is the unit log(number of trees) / (energy of trees with shuffled leaves "
         "- energy of a good tree), near which the heat capacity of most data peaks (that of more "
-        f"than {EXACT_LEAVES} leaves takes too long to search). This is a convention that no "
-        "resampling backs: a probability says how clearly the model singles a cluster out at this "
+        f"than {EXACT_LEAVES} leaves takes too long to search). This is a convention, not backed "
+        "by resampling: a probability says how clearly the model singles a cluster out at this "
         f"beta. {_MOVES}"
     )
 
@@ -551,12 +558,12 @@ class _Steps:
         self.progress, self.total, self.done = progress, total, 0
 
     def step(self) -> None:
-        """One more, but never the last."""
+        """Count one more step, but never the last one."""
         self.done = min(self.done + 1, self.total - 1)
         self.progress(self.done, self.total)
 
     def finish(self) -> None:
-        """All done."""
+        """Report that all steps are done."""
         self.progress(self.total, self.total)
 
 

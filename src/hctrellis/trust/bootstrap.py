@@ -1,9 +1,9 @@
 """Bootstrap support of clusters, AU and BP, as the R package pvclust defines them.
 
-The columns of a table are drawn anew with replacement, again and again, and each resample is
-clustered; the bootstrap probability (BP) of a cluster is the fraction of resamples whose tree has
-it. BP is biased. The *multiscale* bootstrap draws r d columns of d for several scales r and follows
-how the frequency moves with r: with z(r) = -Phi^-1(frequency) it fits
+The columns of a table are resampled with replacement many times, and each resample is clustered;
+the bootstrap probability (BP) of a cluster is the fraction of resamples whose tree has it. BP is
+biased. The *multiscale* bootstrap draws r d columns of d for several scales r and follows how the
+frequency changes with r: with z(r) = -Phi^-1(frequency) it fits
 
     z(r) = v sqrt(r) + c / sqrt(r)
 
@@ -48,7 +48,7 @@ METHODS = ("single", "complete", "average", "weighted", "centroid", "median", "w
 CERTAIN = 1e-3  # a frequency this near to 0 or 1 does not enter the fit, as in pvclust
 LEAST_SCALES = 3  # with frequencies that enter the fit
 CHUNK = 1 << 21  # distances at a time
-UNDEFINED = 1e-12  # a variance this small, relative to that of all columns, is none
+UNDEFINED = 1e-12  # a variance this small, relative to that of all columns, counts as zero
 _SHOWN_ROWS = 20
 
 
@@ -65,7 +65,7 @@ class SupportRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BootstrapSupport(Sequence[SupportRow]):
-    """The support of the clusters of a tree, leaves and root apart: greatest AU first.
+    """The support of the clusters of a tree, without leaves and root: greatest AU first.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class BootstrapSupport(Sequence[SupportRow]):
     values : float64 array, shape (clusters, 4)
         AU, BP, standard error of AU, standard error of BP.
     scales : float64 array
-        Number of columns of a resample over that of the table.
+        Number of columns of a resample, divided by that of the table.
     n_resamples : int64 array
         How many resamples of each scale were used.
     frequencies : float64 array, shape (clusters, scales)
@@ -168,7 +168,7 @@ def bootstrap_support(
         than about ten, resampling says little.
     method : str
         How a resample is clustered: single, complete, average, weighted, centroid, median or ward,
-        as `scipy.cluster.hierarchy.linkage` has them.
+        as in `scipy.cluster.hierarchy.linkage`.
     metric : str
         Any metric of `scipy.spatial.distance.pdist`; "correlation" is 1 - the correlation of two
         rows. Resamples in which a distance is not defined are left out. Euclidean, squared
@@ -176,7 +176,8 @@ def bootstrap_support(
     n_resamples : int
         Number of resamples of each scale.
     scales : iterable of float
-        Number of columns of a resample over that of the table; it is rounded down to whole columns.
+        Numbers of columns of resamples, as multiples of that of the table, rounded down to whole
+        columns.
     tree : Tree, optional
         The clusters to support, for instance those of a MAP tree; by default those of the tree of
         the table itself by the same method.
@@ -352,10 +353,10 @@ def _tree_of(distances: Distances, table: FloatArray, method: str, labels: tuple
 
 
 class _Keys:
-    """The clusters of a tree, leaves and root apart, as random 64-bit keys.
+    """The clusters of a tree, without leaves and root, as random 64-bit keys.
 
-    The key of a cluster is the exclusive or of those of its leaves. Two clusters of a run share
-    one with a probability of about 1e-19 each.
+    The key of a cluster is the exclusive or of those of its leaves. Two different clusters share
+    a key with a probability of about 1e-19.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -468,5 +469,5 @@ def _as_table(table: npt.ArrayLike) -> FloatArray:
 
 def _as_metric(metric: str) -> str:
     if metric == "precomputed":
-        raise ValueError("the bootstrap draws columns of a table anew; distances alone have none")
+        raise ValueError("the bootstrap resamples the columns of a table; distances have none")
     return metric

@@ -1,4 +1,4 @@
-"""The highest peaks of a curve of which, beside its height, the area beneath it is known.
+"""The highest peaks of a curve when both its height and the area beneath it are known.
 
 The heat capacity is such a curve: drawn over log beta, the area beneath it between two betas is the
 entropy that is lost between them. So no peak can hide between two points: its area gives it away.
@@ -6,9 +6,9 @@ entropy that is lost between them. So no peak can hide between two points: its a
 the highest point found, and then looks for the tops.
 
 How high may the curve reach between two points? As high as a parabola over the chord, if it is
-smooth there. Or as high as the sharpest peak there is, that of trees of two energies: if there are
+smooth there. Or as high as the sharpest possible peak, that of trees of two energies: if there are
 g times as many trees of the higher one, the area is A = log(1 + g), and the peak is lower than
-A^2 / 4 + A / 2 for every g >= 1/2. Here A is what lies above the lower one of the two points.
+A^2 / 4 + A / 2 for every g >= 1/2. Here A is the area above the lower one of the two points.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-SLACK = 0.005  # the relative height by which intervals may reach above the highest point, at last
-NEARLY = 0.9  # of the height of the highest peak: as high are others that are told of, ...
-VALLEY = 0.97  # ... if the curve falls to this fraction of the lower one in between
+SLACK = 0.005  # the search ends when no interval may reach this much above the top, relatively
+NEARLY = 0.9  # other peaks are reported if they reach this fraction of the highest one, ...
+VALLEY = 0.97  # ... and the curve falls to this fraction of the lower one in between
 PRECISION = 0.02  # of the place of a peak
 
 
@@ -34,7 +34,7 @@ class Point(NamedTuple):
         Its place.
     height : float
     area : float
-        Beneath the curve, from here on to the right; a constant may be added to all.
+        Beneath the curve to the right of here, up to a constant that is the same for all points.
     """
 
     x: float
@@ -94,7 +94,7 @@ def _reach(left: Point, right: Point) -> float:
 
 
 def _brackets(points: list[Point]) -> list[tuple[float, float]]:
-    """The places around those points that are higher than both neighbours, and nearly highest."""
+    """Intervals around the points that are higher than both neighbours and nearly the highest."""
     heights = [point.height for point in points]
     around = [(max(k - 1, 0), k, min(k + 1, len(points) - 1)) for k in range(len(points))]
     return [
@@ -128,7 +128,7 @@ def golden_section(
 
 
 def _prominent(points: list[Point]) -> list[Point]:
-    """The tops that are nearly highest, one for each stretch between valleys; the highest first."""
+    """The tops that are nearly the highest, one between any two valleys; the highest first."""
     top = max(point.height for point in points)
     tops: list[Point] = []
     valley = math.inf
