@@ -16,6 +16,8 @@ import numpy as np
 import hctrellis as hct
 import naive
 from hctrellis.kernels.bind import bind
+from hctrellis.support.progress import silent
+from hctrellis.trellis.full import _solve_numpy
 
 METHODS = ("single", "complete", "average", "centroid", "ward")
 
@@ -25,7 +27,8 @@ class Problem:
     """A potential over n leaves, and what the oracle needs to check it.
 
     tolerance is relative to the larger of 1 and the answer; flat says that all trees weigh alike,
-    of which `infer` warns.
+    of which `infer` warns; compiled is False where kernels of its own would show nothing new, and
+    `posterior` then solves it level by level (`interpreted.py` runs its kernels as plain Python).
     """
 
     name: str
@@ -34,6 +37,7 @@ class Problem:
     psi: Callable[[frozenset, frozenset], float]
     tolerance: float = 1e-11
     flat: bool = False
+    compiled: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -270,7 +274,8 @@ def _sizes():
         yield ginkgo(f"ginkgo, {n} leaves", momenta(n, n, mass=0.5), 1.5, 0.5, lam_root=2.0)
         yield beta_splitting(f"yule, {n} leaves", n, 0.0)
         for which in FUNCTIONS:
-            yield function(f"function, {which}, {n} leaves", which, n, n)
+            name = f"function, {which}, {n} leaves"
+            yield function(name, which, n, n, compiled="branching" not in which)
 
 
 def _forbidden():
@@ -342,7 +347,7 @@ def _sums():
     yield added("dasgupta + average", clustering, average)
     yield added("single + ginkgo", single, shower)
     yield added("single + complete", single, linkage("", "complete", table, 0.5))
-    yield added("dasgupta + ginkgo + prior", clustering, shower, prior)
+    yield added("dasgupta + ginkgo + prior", clustering, shower, prior, compiled=False)
     yield added("prior + correlation + average", prior, affinity, average)
     yield added("ginkgo + numpy", shower, function("", "numpy", n))
     yield added("ginkgo + numba", shower, function("", "numba, forbidding", n))
@@ -351,7 +356,7 @@ def _sums():
 def _functions():
     for which in FUNCTIONS:
         if "forbidding" not in which:
-            yield function(f"function, {which}", which, 7)
+            yield function(f"function, {which}", which, 7, compiled="branching" not in which)
     yield always("numpy, zero", 0.0, 6, flat=True)
     yield always("numpy, constant", 1e6, 5, flat=True)
 
@@ -406,7 +411,23 @@ def listing(name):
     return naive.listing(problem.n, problem.psi)
 
 
+class LevelTrellis(hct.FullTrellis):
+    """The full trellis, solved level by level whatever the potential, which compiles nothing."""
+
+    def solve(self, potential, threads=None, progress=None):
+        return _solve_numpy(potential, progress or silent)
+
+
 @cache
 def posterior(name):
     """The package's answer to a problem."""
-    return quiet(hct.infer, PROBLEMS[name].make())
+    problem = PROBLEMS[name]
+    trellis = None if problem.compiled else LevelTrellis(problem.n)
+    return quiet(hct.infer, problem.make(), trellis)
+
+
+@cache
+def level_posterior(name):
+    """The answer level by level."""
+    problem = PROBLEMS[name]
+    return quiet(hct.infer, problem.make(), LevelTrellis(problem.n))

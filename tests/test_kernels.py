@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import hctrellis as hct
-from gallery import PROBLEMS, quiet
 from hctrellis.kernels import elementary, simd
 
 SOURCE = Path(hct.__file__).parents[1]
@@ -395,26 +394,15 @@ print(sum(terms.kernel(*terms.upward).solve_low.stats.cache_hits.values()))
 
 # ---- without the compiler ---------------------------------------------------------------------
 
-INTERPRETED = ["ward", "single", "dasgupta", "correlation", "ginkgo, root rate", "single + ginkgo"]
-
 
 def test_kernels_without_jit():
-    """The templates are plain Python: interpreted, they give the same answers."""
-    code = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from gallery import posterior
-for name in {INTERPRETED!r}:
-    post = posterior(name)
-    print(float(post.log_partition).hex(), post.n_trees, post.map_tree.to_newick())
-"""
-    lines = run_python("-c", code, NUMBA_DISABLE_JIT="1").splitlines()
-    for name, line in zip(INTERPRETED, lines, strict=True):
-        log_partition, n_trees, newick = line.split()
-        post = quiet(hct.infer, PROBLEMS[name].make())
-        assert float.fromhex(log_partition) == pytest.approx(post.log_partition, rel=1e-12)
-        assert int(n_trees) == post.n_trees
-        assert hct.Tree.from_newick(newick) == post.map_tree
+    """The templates are plain Python: see `interpreted.py`."""
+    tests = [Path(__file__).with_name(name) for name in ("interpreted.py", "test_lanes.py")]
+    variables = os.environ | {"PYTHONPATH": str(SOURCE), "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    command += ["-W", "ignore::RuntimeWarning"]  # of NumPy, about its floats
+    done = subprocess.run([*command, *tests], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:]
 
 
 # ---- imports ----------------------------------------------------------------------------------

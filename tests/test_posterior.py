@@ -18,7 +18,6 @@ from cases import (
     ROUNDING,
     SMALL,
     SOME,
-    LevelTrellis,
     all_near,
     everywhere,
     leaves,
@@ -33,6 +32,7 @@ from cases import (
 )
 from gallery import (
     PROBLEMS,
+    LevelTrellis,
     affinities,
     as_sets,
     as_tree,
@@ -686,11 +686,3 @@ def test_mistakes_are_named(mistake):
     with pytest.raises(ValueError, match=message) as error:
         ask(post)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", gallery.built_in(9))
-def test_downward_kernels_of_every_model(name):
-    potential = gallery.built_in(9)[name]
-    levels = _solve_numpy(potential, silent).probabilities
-    compiled = quiet(hct.infer, potential)._solution.probabilities
-    np.testing.assert_allclose(compiled[1:], levels[1:], rtol=0, atol=1e-12)

@@ -3,6 +3,7 @@
 import math
 from functools import cache
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,6 +30,9 @@ from gallery import (
     value_and_size,
 )
 from hctrellis.clusters import ClusterList, Lattice
+from hctrellis.kernels.batch import load_each
+from hctrellis.kernels.bind import bind
+from hctrellis.kernels.simd import load, splat, store
 from hctrellis.potentials.elementwise import is_elementwise
 from hctrellis.trellis.listed import Fetched
 
@@ -255,6 +259,81 @@ def test_compiled_face_is_the_numpy_one(name):
             compiled += own[masks[2]]
         plain = potential.split_log_weights(rows_of([left], n), rows_of([right], n))[0]
         assert agree(compiled, plain, 1e-12)
+
+
+def split_functions(code):
+    """The split functions compiled for each mixture of vectors and floats that kernels use.
+
+    Splits of one parent, as in `tiles`; of one left child, as in `outside`; and with vectors of
+    parameters, as in `batch`, which describes clusters by vectors, too.
+    """
+    made = bind(("weights",), [code])
+    pair, leaf, describe, take_row, load_row = (
+        getattr(made, name) for name in ("pair", "leaf", "describe", "take_row", "load_row")
+    )
+
+    @numba.njit(error_model="numpy")
+    def weigh(left, right, parent, numbers, arrays, out):
+        l, r, p = (
+            load_row(left.ravel(), 0, 8),
+            load_row(right.ravel(), 0, 8),
+            load_row(parent.ravel(), 0, 8),
+        )
+        params = load_each(arrays, 0)
+        found = (
+            pair(l, r, take_row(parent, 0), numbers, 0.0),
+            pair(take_row(left, 0), r, p, numbers, 0.0),
+            pair(l, r, p, params, 0.0),
+            leaf(l, r, p, numbers, 0.0),
+            leaf(take_row(left, 0), r, p, numbers, 0.0),
+            leaf(l, r, p, params, 0.0),
+        )
+        for k in range(len(found)):
+            store(out[k, 0], 0, splat(found[k][0]))
+            store(out[k, 1], 0, splat(found[k][1]))
+
+    @numba.njit(error_model="numpy")
+    def row(size, sums, arrays, out):
+        found, own = describe(load(size, 0), load_each(sums, 0), load_each(arrays, 0))
+        for k in range(len(found)):
+            store(out[k], 0, splat(found[k]))
+        store(out[len(found)], 0, splat(own))
+
+    return weigh, row
+
+
+CODES = {made.code(): name for name, made in built_in(3).items() if made.code().cross is None}
+
+
+@pytest.mark.parametrize("name", CODES.values())
+def test_split_functions_of_vectors(name):
+    potential = built_in(9)[name]
+    code, params = potential.code(), potential.params()
+    weigh, row = split_functions(code)
+    lattice = Lattice(9)
+    features = np.array(potential.describe(lattice).features)
+    arrays = tuple(np.full(8, p) for p in params)
+
+    def check(forms, function, lefts, rights):
+        sides = [features[:, masks] for masks in (lefts, rights, lefts | rights)]
+        out = np.empty((6, 2, 8))
+        weigh(*map(np.ascontiguousarray, sides), params, arrays, out)
+        x, factor = function(*map(tuple, sides), params, 0.0)
+        for form in forms:
+            np.testing.assert_allclose(out[form, 0], x, rtol=1e-13)
+            np.testing.assert_allclose(out[form, 1], factor, rtol=1e-13)
+
+    several, leaves = np.arange(12, 44, 4), 1 << np.arange(8)
+    check((0, 2), code.pair, several, 511 - several)
+    check((1, 2), code.pair, np.full(8, 3), several)
+    check((3, 5), code.leaf or code.pair, leaves, 511 - leaves)
+    check((4, 5), code.leaf or code.pair, np.full(8, 2), several)
+    sums = tuple(values[several] for values in potential.sums().of(lattice))
+    out = np.empty((len(features) + 1, 8))
+    row(lattice.sizes[several].astype(float), sums, arrays, out)
+    expected, own = code.describe(lattice.sizes[several].astype(float), sums, params)
+    for found, value in zip(out, (*expected, own), strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -66,14 +66,17 @@ def search_as(monkeypatch):
 # ---- the models --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*BUILT_IN, "single + ginkgo", "dasgupta + ginkgo + prior"])
+@pytest.mark.parametrize("name", COMPILED)
 def test_unions_weigh_as_the_potential_does(name):
+    assert_unions_weigh(make(name), np.random.default_rng(0))
+
+
+def assert_unions_weigh(potential, rng):
     """Random splits, their clusters made leaf by leaf in random order."""
-    potential = make(name)
     n = potential.n_leaves
     model = search_model(potential)
     assert isinstance(model, CompiledModel)
-    kernel, splits, rng = model.kernel("greedy"), room_for(1), np.random.default_rng(0)
+    kernel, splits = model.kernel("greedy"), room_for(1)
     for side in rng.integers(0, 3, (20, n)):
         left, right = (np.flatnonzero(side == k) for k in (0, 1))
         if len(left) == 0 or len(right) == 0:

@@ -6,8 +6,6 @@ the same functions for all others.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hctrellis.kernels.bound import (
@@ -72,7 +70,7 @@ def weigh_list(splits, table, model):
             x, factor = leaf_one(r, l, p, params, splits.cross[k])
         else:
             x, factor = pair_one(l, r, p, params, splits.cross[k])
-        log_psi = table[parent, OWN] + (x + math.log(factor) if SCALED else x)
+        log_psi = table[parent, OWN] + (x + np.log(factor) if SCALED else x)
         splits.log_psi[k] = log_psi
         fine = fine and log_psi < np.inf
     splits.number[0] = 0

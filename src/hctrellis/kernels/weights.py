@@ -84,7 +84,7 @@ def split_log_weight(left, right, parent, features, params, distances):
     """log psi of one split, less what depends on the parent alone."""
     cross = cross_distance(left, right, distances) if CROSS else 0.0
     x, factor = split_terms(left, right, parent, features, params, cross)
-    return x + math.log(factor) if SCALED else x
+    return x + np.log(factor) if SCALED else x
 
 
 @inner
