@@ -383,7 +383,7 @@ def test_function_whose_numbers_are_not_all_real(returned):
         hct.FunctionPotential(lambda l, r, p: -p[0], returned([np.arange(5.0)]))
 
 
-@pytest.mark.parametrize("returned", ["1j", "None", "(1.0, 2.0)", "p[0] if p[0] > 2 else None"])
+@pytest.mark.parametrize("returned", ["1j", "None", "(1.0, 2, 3)", "p[0] if p[0] > 2 else None"])
 def test_numba_function_that_returns_no_number(returned):
     function = numba.njit(eval(f"lambda l, r, p: {returned}"))
     with pytest.raises(TypeError, match=r"function must return a real number, .*; it returns"):

@@ -57,6 +57,7 @@ def many(n):
 small = hct.infer(make(table(9), 1.0))
 hct.greedy(make(table(9), 1.0))
 small.sample(2), small.top_trees(2), hct.simulate.ginkgo(2, rng=1)
+hct.infer_many([make(table(9), 1.0)], scheduler="serial").reasons
 growth = hct.grow(make(table(30), 1.0), max_clusters=100, rng=0, restarts=1, max_rounds=1)
 CASES = {
     "full trellis": lambda: hct.infer(make(table(22), 1.0)),
