@@ -233,7 +233,7 @@ def test_schedulers(scheduler, jets, tmp_path):
         ("batch jets.parquet -o out --lam x --t-cut 16", 2, "--lam"),
         ("batch jets.parquet -o out --lam -1 --t-cut 16", 1, "lam must be a finite number"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --potential foo", 2, "--potential"),
-        ("batch jets.parquet -o out --lam 1 --t-cut 16 --potential jetmass", 2, "only --lam"),
+        ("batch jets.parquet -o out --lam 1 --t-cut 16 --potential jetmass", 2, "only one rate"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --chunk-size 0", 2, "--chunk-size"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --scheduler foo", 1, "got 'foo'"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --true-trees x", 1, "no column 'x'"),

@@ -234,8 +234,8 @@ class Folder(Store):
         if (found.metadata or {}).get(FINGERPRINT) != mark.encode() or found.num_rows != n_rows:
             first = index * self._chunk_size
             raise ValueError(
-                f"{path} was not computed from data sets {first} to {first + n_rows - 1} of this "
-                f"input; {_anew()}"
+                f"{path} was computed from other data sets, not those numbered {first} to "
+                f"{first + n_rows - 1} in this input; {_anew()}"
             )
         self._count(index, table)
         return True
