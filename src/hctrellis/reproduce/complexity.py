@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from hctrellis.reproduce.record import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hctrellis.support.types import FloatArray
+    from hctrellis.potentials.base import Rows
+    from hctrellis.support.types import BoolArray, FloatArray
 
 LARGEST = 20
 LARGEST_MEASURED = {"small": 10, "full": 14}
@@ -39,20 +40,28 @@ class Measured(NamedTuple):
     trees: int
 
 
-def measure(n_leaves: int) -> Measured:
-    """Count the splits whose weight is asked for in the pass for log Z and the best tree."""
+class _Counting(FunctionPotential):
+    """A potential that counts the splits whose weights a pass asks for."""
+
     asked = 0
 
+    def evaluate(
+        self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
+    ) -> FloatArray:
+        self.asked += single[0].size
+        return super().evaluate(left, right, parent, root, single, cross)
+
+
+def measure(n_leaves: int) -> Measured:
+    """Count the splits whose weight is asked for in the pass for log Z and the best tree."""
+
     def balanced(left: FloatArray, right: FloatArray, parent: FloatArray) -> FloatArray:
-        nonlocal asked
-        asked += left[0].size
         weights: FloatArray = -np.abs(left[0] - right[0])
         return weights
 
-    model = FunctionPotential(balanced, features=np.arange(1.0, n_leaves + 1))
-    asked = 0  # making the potential has tried the function out
+    model = _Counting(balanced, features=np.arange(1.0, n_leaves + 1))
     post = infer(model, threads=1)
-    return Measured(n_leaves, asked, post.n_trees)
+    return Measured(n_leaves, model.asked, post.n_trees)
 
 
 def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:

@@ -29,6 +29,7 @@ CHAINS = {
     "greedy": ("listing", "joins", "greedy"),
     "beam": ("listing", "joins", "beam"),
     "climb": ("listing", "climb"),
+    "gibbs": ("listing", "climb", "gibbs"),
 }
 """The templates of each search, on top of `unions`."""
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+SmallArray: TypeAlias = npt.NDArray[np.int16]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 Seed: TypeAlias = int | np.random.Generator | None

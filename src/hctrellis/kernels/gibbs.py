@@ -1,0 +1,123 @@
+"""Markov chains over trees: a random subtree is cut, and its new place is drawn.
+
+A template (see `bind`) on top of `climb`. The subtree is at a node s, uniform among all but the
+root. Its new place is drawn from all places, in proportion to the weights of the trees that they
+make. Neither the set of places nor the choice of s depends on where s was, so each move draws from
+the posterior of a tree given all but the place of one subtree: it is reversible, and leaves the
+posterior as it is.
+
+Weights may be tempered: a tree weighs weight^heat, and each forbidden split multiplies it by
+e^bar. With heat 1 and bar -inf this is the posterior.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hctrellis.kernels.bound import inner, jit
+from hctrellis.kernels.climb import (
+    insert,
+    place,
+    plant,
+    totals,
+    weigh_moves,
+    write_children,
+)
+from hctrellis.support.arrays import LEFT, RIGHT, UP
+
+NEGLIGIBLE = -45.0  # the logarithm of a share that no sum of doubles notices
+
+
+@inner
+def draw_place(count, heat, bar, uniform, tree):
+    """Draw a place for the subtree that was cut, by a number from 0 to 1."""
+    gain, bars, sums = tree.gain[0], tree.bars[0], tree.gain[1]
+    places = tree.order[:count]
+    least = bars[places[0]]
+    for x in places:
+        least = min(least, bars[x])
+    top = -np.inf
+    for x in places:
+        more = bars[x] - least
+        gain[x] = heat * gain[x] + (bar * more if more > 0 else 0.0)
+        top = max(top, gain[x])
+    total = 0.0
+    for x in places:
+        share = gain[x] - top
+        if share > NEGLIGIBLE:
+            total += math.exp(share)
+        sums[x] = total
+    wanted = uniform * total
+    for x in places:
+        if sums[x] > wanted:
+            return x
+    return places[count - 1]
+
+
+@inner
+def find_root(tree):
+    """The node that has none above it."""
+    x = 0
+    while tree.nodes[x, UP] >= 0:
+        x = tree.nodes[x, UP]
+    return x
+
+
+@inner
+def move_subtree(heat, bar, uniforms, tree, table, model, splits):
+    """One move, by two numbers from 0 to 1; False if a log psi is NaN or +inf."""
+    s = int(uniforms[0] * (tree.codes.size - 1))
+    if s >= find_root(tree):
+        s += 1
+    old, count, fine = weigh_moves(s, tree, table, model, splits)
+    new = draw_place(count, heat, bar, uniforms[1], tree)
+    if new == old:
+        insert(s, old, tree.nodes)
+        return fine
+    return place(s, new, old, tree, table, model, splits) and fine
+
+
+@inner
+def read_children(children, nodes):
+    """A tree as `Tree.children` has it, as nodes with parents and children."""
+    n = children.shape[0] + 1
+    for k in range(n - 1):
+        left, right = children[k, 0], children[k, 1]
+        nodes[n + k, LEFT] = left
+        nodes[n + k, RIGHT] = right
+        nodes[left, UP] = n + k
+        nodes[right, UP] = n + k
+    nodes[2 * n - 2, UP] = -1
+
+
+@jit
+def run_chains(starts, heats, bars, uniforms, arrays, children, log_weights, forbidden):
+    """Run chains, one after the other, and write trees down after every so many moves.
+
+    starts : int (m, n - 1, 2), the trees at which the chains begin, as in `Tree`
+    heats, bars : float64 (m), how the weights of each chain are tempered
+    uniforms : float64 (m, records, moves, 2), numbers from 0 to 1
+    arrays : Climber, its table, model and list of splits, to work in
+    children : int (m, records, n - 1, 2), the trees after each record's moves
+    log_weights : float64 (m, records), their log weights, less forbidden splits
+    forbidden : int64 (m, records), how many forbidden splits they have
+    Returns whether all log psi are fine.
+    """
+    tree, table, model, splits = arrays
+    nodes = np.full(tree.nodes.shape, -1)
+    for i in range(starts.shape[0]):
+        read_children(starts[i], nodes)
+        if not plant(nodes, tree, table, model, splits):
+            return False
+        for k in range(uniforms.shape[1]):
+            for step in range(uniforms.shape[2]):
+                chosen = uniforms[i, k, step]
+                if not move_subtree(heats[i], bars[i], chosen, tree, table, model, splits):
+                    return False
+            forbidden[i, k], log_weights[i, k], _scale = totals(tree)
+            write_children(tree, children[i, k])
+        tree.bag[-1] = 0
+        tree.waiting[:] = False
+    return True

@@ -1,0 +1,116 @@
+"""Markov chains over the trees of a potential, many side by side, at any temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hctrellis.potentials.base import Potential
+from hctrellis.search.local import climber
+from hctrellis.search.model import PlainModel, room_for, search_model
+from hctrellis.support.threads import default_threads
+
+if TYPE_CHECKING:
+    from hctrellis.support.types import FloatArray, IntArray, SmallArray
+
+PENALTY = 10.0  # of a forbidden split, times heat / (1 - heat)
+
+
+class Records(NamedTuple):
+    """Trees that chains have come through.
+
+    Attributes
+    ----------
+    children : int16 array, shape (chains, records, n - 1, 2)
+        As in `Tree`.
+    log_weights : float64 array, shape (chains, records)
+        Without their forbidden splits.
+    forbidden : int64 array, shape (chains, records)
+        How many forbidden splits they have.
+    """
+
+    children: SmallArray
+    log_weights: FloatArray
+    forbidden: IntArray
+
+    def log_targets(self, heat: float) -> FloatArray:
+        """The logarithm of what each tree weighs at a heat."""
+        with np.errstate(invalid="ignore"):
+            barred = np.where(self.forbidden > 0, bar(heat) * self.forbidden, 0.0)
+        return heat * self.log_weights + barred
+
+
+def bar(heat: float) -> float:
+    """What a forbidden split adds to the log weight of a tree: nothing at heat 0, -inf at 1."""
+    return -np.inf if heat >= 1 else -PENALTY * heat / (1 - heat)
+
+
+class Chains:
+    """What it takes to run chains: kernels for a potential, and room to work in for each thread."""
+
+    def __init__(self, potential: Potential, threads: int | None = None) -> None:
+        self.potential = potential
+        self._model = search_model(potential)
+        self._kernel = self._model.kernel("gibbs")
+        workers = 1 if isinstance(self._model, PlainModel) else threads or default_threads()
+        self._rooms = [self._room() for _ in range(workers)]
+        self._pool = ThreadPoolExecutor(workers)
+
+    def _room(self) -> tuple[object, ...]:
+        n_nodes = 2 * self.potential.n_leaves - 1
+        table = self._model.table(3 * n_nodes)
+        return climber(self._model), table, self._model.arrays, room_for(3 * n_nodes)
+
+    def uniform(self, size: int, rng: np.random.Generator) -> SmallArray:
+        """Trees drawn uniformly, as children."""
+        from hctrellis.kernels.uniform import uniform_trees
+
+        n = self.potential.n_leaves
+        children = np.empty((size, n - 1, 2), np.int16)
+        uniform_trees(rng.random((size, n - 1)), children)
+        return children
+
+    def weigh(self, trees: SmallArray) -> Records:
+        """The log weights of trees."""
+        return self.run(trees, np.zeros(len(trees)), np.random.default_rng(0), 1, 0)
+
+    def run(
+        self,
+        starts: SmallArray,
+        heats: float | Sequence[float] | FloatArray,
+        rng: np.random.Generator,
+        n_records: int,
+        n_moves: int,
+    ) -> Records:
+        """Run a chain from each start at its heat; every `n_moves` moves its tree is recorded."""
+        return self.run_with(starts, heats, rng.random((len(starts), n_records, n_moves, 2)))
+
+    def run_with(
+        self, starts: SmallArray, heats: float | Sequence[float] | FloatArray, uniforms: FloatArray
+    ) -> Records:
+        """The same with given numbers from 0 to 1: for each move, which subtree, and where to.
+
+        uniforms : float64 (chains, records, moves, 2)
+        """
+        m, n_records = uniforms.shape[:2]
+        found = Records(
+            np.empty((m, n_records, *starts.shape[1:]), np.int16),
+            np.empty((m, n_records)),
+            np.empty((m, n_records), np.int64),
+        )
+        heat = np.broadcast_to(np.asarray(heats, float), m)
+        bars = np.array([bar(value) for value in heat.tolist()])
+
+        def work(room: tuple[object, ...], start: int, stop: int) -> bool:
+            rows = slice(start, stop)
+            given = (starts[rows], heat[rows], bars[rows], uniforms[rows])
+            fine: bool = self._kernel.run_chains(*given, room, *(part[rows] for part in found))
+            return fine
+
+        ends = np.linspace(0, m, len(self._rooms) + 1).astype(int)
+        if not all(list(self._pool.map(work, self._rooms, ends[:-1], ends[1:]))):
+            raise ValueError("the log weight of some split is not a number, or is +inf")
+        return found

@@ -1,0 +1,171 @@
+"""Markov chains over trees: their moves are reversible, and what they say is true."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import hctrellis as hct
+import naive
+from gallery import _models, as_sets, as_tree, built_in
+from hctrellis.sampling.anneal import anneal
+from hctrellis.sampling.chains import Chains
+from hctrellis.sampling.frequencies import cluster_codes, cluster_members, frequencies
+from hctrellis.sampling.temper import Ladder
+
+GRID = 200  # values of the number that draws the place
+
+
+def children(trees):
+    return np.array([tree.children for tree in trees], np.int16)
+
+
+def as_clusters(rows):
+    return as_sets(hct.Tree(rows.astype(np.int64)))
+
+
+# ---- one move ---------------------------------------------------------------------------------
+
+
+def moves(tree, weights):
+    """What cutting each node of a tree may lead to: for each node, trees and their shares.
+
+    By sets: cutting s leaves the other clusters less s; putting it back beside x adds s to all that
+    hold x, and x + s.
+    """
+    everything = frozenset().union(*tree)
+    nodes = [*tree, *(frozenset([leaf]) for leaf in everything)]
+    for s in nodes:
+        if s == everything:
+            continue
+        inside = {c for c in tree if c <= s}
+        rest = {c - s for c in nodes if not c <= s}
+        found = Counter()
+        for x in rest:
+            others = {c | s if c > x else c for c in rest}
+            new = frozenset(c for c in {*others, *inside, x | s} if len(c) > 1)
+            found[new] = np.exp(weights[new])
+        total = sum(found.values())
+        yield {new: weight / total for new, weight in found.items()} if total > 0 else {tree: 1.0}
+
+
+SMALL = {problem.name: problem for problem in _models(5, 0)}
+MOVED = ["average", "ginkgo"]
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_moves_are_those_of_the_definition(name):
+    """Trees of five leaves, all subtrees: frequencies over a grid are the probabilities."""
+    weights = dict(naive.listing(5, SMALL[name].psi))
+    potential = SMALL[name].make()
+    chains = Chains(potential, 1)
+    n = potential.n_leaves
+    possible = [tree for tree, weight in weights.items() if weight > -np.inf]
+    starts = children([as_tree(tree, n).reorder(potential.labels) for tree in possible])
+    numbers = (np.arange(2 * n - 2) + 0.5) / (2 * n - 2), (np.arange(GRID) + 0.5) / GRID
+    chosen = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1).reshape(-1, 1, 1, 2)
+    for tree, start in list(zip(possible, starts, strict=True))[:: max(1, len(possible) // 12)]:
+        found = chains.run_with(np.repeat(start[None], len(chosen), axis=0), 1.0, chosen)
+        counts = Counter(map(as_clusters, found.children[:, 0]))
+        expected = Counter()
+        for shares in moves(tree, weights):
+            for new, share in shares.items():
+                expected[new] += share / (2 * n - 2)
+        assert set(counts) <= {new for new, share in expected.items() if share > 0}
+        for new, share in expected.items():
+            assert counts[new] / len(chosen) == pytest.approx(share, abs=2 / GRID)
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_moves_of_the_definition_are_reversible(name):
+    weights = dict(naive.listing(5, SMALL[name].psi))
+    for tree, weight in weights.items():
+        if weight == -np.inf:
+            continue
+        flows = Counter()
+        for shares in moves(tree, weights):
+            flows.update({new: np.exp(weight) * share for new, share in shares.items()})
+        for new, flow in flows.items():
+            back = sum(shares.get(tree, 0.0) for shares in moves(new, weights))
+            assert np.exp(weights[new]) * back == pytest.approx(flow, rel=1e-9)
+
+
+# ---- chains, annealing, tempering -------------------------------------------------------------
+
+
+def marginals(potential, records):
+    """Frequencies of clusters with errors, beside the exact probabilities."""
+    found = frequencies(records.children, 0.02)
+    flat = records.children.reshape(-1, *records.children.shape[2:])
+    members = cluster_members(flat[found.places[:, 0]], found.places[:, 1])
+    masks = [sum(1 << int(i) for i in np.flatnonzero(row)) for row in members]
+    post = hct.infer(potential)
+    return found, np.array([post.cluster_probability(mask) for mask in masks])
+
+
+@pytest.mark.parametrize("name", ["average", "ginkgo"])
+def test_chains_have_the_right_marginals(name):
+    potential = built_in(9)[name]
+    chains = Chains(potential)
+    rng = np.random.default_rng(1)
+    starts = children([hct.greedy(potential)] * 8)
+    warm = chains.run(starts, 1.0, rng, 1, 100).children[:, 0]
+    found, exact = marginals(potential, chains.run(warm, 1.0, rng, 512, 5))
+    probable = exact >= 0.05
+    off = np.abs(found.means - exact)[probable] / found.errors[probable]
+    assert off.max() < 5
+    assert (off < 2).mean() > 0.85
+    assert found.errors[probable].max() < 0.05
+
+
+@pytest.mark.parametrize("name", ["average", "ginkgo"])
+def test_annealing_estimates_log_z(name):
+    potential = built_in(9)[name]
+    chains, rng = Chains(potential), np.random.default_rng(2)
+    pilot = anneal(chains, 16, 8, 5, rng)
+    runs = [anneal(chains, 32, 16, 5, rng, pilot.heats) for _ in range(4)]
+    estimates = np.array([run.log_partition for run in runs])
+    assert np.abs(estimates.mean() - hct.infer(potential).log_partition) < 0.15
+    assert all(run.n_ancestors >= 5 for run in runs)
+    assert pilot.heats[0] == 0 and pilot.heats[-1] == 1 and list(pilot.heats) == sorted(pilot.heats)
+
+
+def crossed(side):
+    """Leaf = (row, column): rows and columns are equally probable, by symmetry."""
+    row, column = np.divmod(np.arange(side**2), side)
+    shared = (row[:, None] == row).astype(float) + (column[:, None] == column)
+    return hct.Dasgupta(shared - np.diag(np.diag(shared)), beta=1.0), row, column
+
+
+def test_tempering_finds_both_modes_of_a_crossed_design():
+    potential, row, column = crossed(4)
+    chains, rng = Chains(potential), np.random.default_rng(3)
+    heats = np.array(anneal(chains, 16, 8, 8, rng).heats)
+    ladder = Ladder(chains, heats, chains.uniform(len(heats), rng), rng)
+    trees = []
+    for _ in range(1000):
+        ladder.sweep(8)
+        trees.append(ladder.trees[-1])
+    codes = cluster_codes(np.array(trees[100:]))
+    shares = [np.isin(codes, group_codes(16, kind)).any(axis=1).mean() for kind in (row, column)]
+    assert shares == pytest.approx([0.5, 0.5], abs=0.15)
+    assert ladder.round_trips >= 5
+
+
+def group_codes(n, kind):
+    """The codes of the clusters of leaves of one kind."""
+    from hctrellis.sampling.frequencies import leaf_codes
+
+    codes = leaf_codes(n)
+    return [np.bitwise_xor.reduce(codes[kind == k]) for k in np.unique(kind)]
+
+
+def test_threads_do_not_change_chains():
+    potential = built_in(9)["average"]
+    starts = children([hct.greedy(potential)] * 5)
+    one, two = (
+        Chains(potential, k).run(starts, 1.0, np.random.default_rng(1), 3, 4) for k in (1, 2)
+    )
+    np.testing.assert_array_equal(one.children, two.children)
+    trees = [hct.Tree(rows.astype(int)) for rows in one.children[:, -1]]
+    np.testing.assert_allclose(one.log_weights[:, -1], [*map(potential.log_weight, trees)])
