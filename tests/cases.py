@@ -45,7 +45,8 @@ COMPILED = [
     "correlation, 1e10",
     "function, numba, forbidding, 6 leaves",
 ]
-CASES = [("levels", name) for name in (*SIZES, *MODELS, *FORBIDDEN, *TIES, *RANGES)]
+NAMES = [*SIZES, *MODELS, *FORBIDDEN, *TIES, *RANGES]
+CASES = [("levels", name) for name in NAMES]
 CASES += [("compiled", name) for name in COMPILED]
 KINDS = {"levels": level_posterior, "compiled": posterior}
 IMPOSSIBLE = [name for name in PROBLEMS if "all forbidden" in name]

@@ -15,11 +15,18 @@ import numpy as np
 
 import hctrellis as hct
 import naive
+from hctrellis.kernels import splits
 from hctrellis.kernels.bind import bind
 from hctrellis.support.progress import silent
 from hctrellis.trellis.full import _solve_numpy
 
 METHODS = ("single", "complete", "average", "centroid", "ward")
+
+INTERPRETED = bool(numba.config.DISABLE_JIT)
+"""Whether kernels run as plain Python in this process (see `interpreted.py`)."""
+
+BATCHED = (splits.AVERAGE, splits.DASGUPTA, splits.GINKGO)
+"""The models whose kernels for batches are compiled; those of others are only interpreted."""
 
 
 @dataclass(frozen=True)
@@ -390,6 +397,11 @@ def as_sets(tree: hct.Tree) -> frozenset[frozenset[int]]:
 def as_tree(clusters: frozenset[frozenset[int]], n: int) -> hct.Tree:
     """The oracle's tree as a Tree with default labels."""
     return hct.Tree.from_clusters(clusters, labels=[str(i) for i in range(n)])
+
+
+def is_batched(potential: hct.Potential) -> bool:
+    """Whether to ask `infer_many` about a potential in this process."""
+    return INTERPRETED or potential.code() in BATCHED
 
 
 def plain_kernel(codes):

@@ -395,9 +395,12 @@ print(sum(terms.kernel(*terms.upward).solve_low.stats.cache_hits.values()))
 # ---- without the compiler ---------------------------------------------------------------------
 
 
+INTERPRETED = ("interpreted.py", "test_lanes.py", "test_scales.py")
+
+
 def test_kernels_without_jit():
     """The templates are plain Python: see `interpreted.py`."""
-    tests = [Path(__file__).with_name(name) for name in ("interpreted.py", "test_lanes.py")]
+    tests = [Path(__file__).with_name(name) for name in INTERPRETED]
     variables = os.environ | {"PYTHONPATH": str(SOURCE), "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     command += ["-W", "ignore::RuntimeWarning"]  # of NumPy, about its floats

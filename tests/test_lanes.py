@@ -19,11 +19,13 @@ import hctrellis as hct
 from gallery import (
     COLLINEAR,
     DUPLICATES,
+    INTERPRETED,
     SQUARE,
     affinities,
     arithmetic,
     built_in,
     equal_distances,
+    is_batched,
     ladder,
     momenta,
     points,
@@ -32,7 +34,6 @@ from gallery import (
 )
 from hctrellis.batch import lanes
 from hctrellis.clusters import n_splits, n_trees
-from hctrellis.kernels import splits
 from hctrellis.kernels.products import minkowski_products
 from hctrellis.potentials import fourvectors
 from hctrellis.potentials.constraint import Constraint
@@ -40,17 +41,11 @@ from hctrellis.potentials.constraint import Constraint
 SOURCE = Path(hct.__file__).parents[1]
 DATA = Path(__file__).parents[2] / "shared" / "data"
 EXACT = 1e-12
-INTERPRETED = bool(numba.config.DISABLE_JIT)
-COMPILED = (splits.AVERAGE, splits.DASGUPTA, splits.GINKGO)
+SERVED = [name for name, p in built_in(3).items() if p.code().cross is None and is_batched(p)]
 
 
 def tried(potentials):
-    """Those whose kernels are compiled here, or all where nothing is compiled."""
-    return [p for p in potentials if INTERPRETED or p.code() in COMPILED]
-
-
-SERVED = {name: p.code() for name, p in built_in(3).items() if p.code().cross is None}
-NAMES = [name for name, code in SERVED.items() if INTERPRETED or code in COMPILED]
+    return list(filter(is_batched, potentials))
 
 
 @pytest.fixture
@@ -108,7 +103,7 @@ def assert_identical(some, others, rows):
 # ---- against infer ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SERVED)
 def test_like_infer(together, name):
     for n in (1, 2, 3, 5, 6) if INTERPRETED else (1, 2, 3, 5, 8, 10):
         potentials = [built_in(n, seed)[name] for seed in range(5 if n < 10 else 2)]
@@ -118,15 +113,13 @@ def test_like_infer(together, name):
 def test_sums(together):
     n = 6
     for seed in range(3):
-        shower = hct.Ginkgo(momenta(n, seed), 1.5, 5.0, lam_root=2.5)
-        clustering = hct.Dasgupta(similarities(n, seed), 0.3)
-        prior = hct.BetaSplitting(n, seed - 1.0)
-        potentials = [clustering + shower + prior]
+        cost, heights = hct.Dasgupta(similarities(n, seed), 0.3), hct.Linkage(points(n, seed))
+        potentials = [cost + heights]
         assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
 
 
 def test_kinds_are_sorted_out(together):
-    potentials = [built_in(5, seed)[name] for seed in range(3) for name in NAMES]
+    potentials = [built_in(5, seed)[name] for seed in range(3) for name in SERVED]
     assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
 
 
@@ -308,7 +301,7 @@ def test_what_is_solved_apart(apart):
         hct.Linkage(table, "average"),
         hct.FunctionPotential(lambda l, r, p: -p[0], features=lambda c: [c.sizes], n_leaves=n),
         cost + Constraint(cost.labels, contains=[0b11]),
-        hct.Linkage(table, "single") + cost,
+        hct.Linkage(table, "single") + hct.BetaSplitting(n),
     ]
     assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
     assert sorted(apart) == [1, 3, 4, 5]

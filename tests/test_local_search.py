@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
+from cases import IMPOSSIBLE, NAMES
 from gallery import PROBLEMS, momenta, points, quiet, similarities
 from hctrellis.search import SearchResult, greedy, local, local_search
 from hctrellis.search.greedy import agglomerate
@@ -17,7 +18,7 @@ from hctrellis.search.model import PlainModel, search_model
 from hctrellis.support.arrays import UP
 
 COMPILED = ("single", "dasgupta", "ginkgo, root rate", "average", "ginkgo, some forbidden")
-MOVED = [name for name, problem in PROBLEMS.items() if problem.n >= 5]
+MOVED = [name for name in (*NAMES, *IMPOSSIBLE) if PROBLEMS[name].n >= 5]
 CASES = [("plain", name) for name in MOVED] + [("compiled", name) for name in COMPILED]
 RANDOM = np.random.default_rng(7)
 
