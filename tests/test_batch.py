@@ -427,6 +427,12 @@ def in_other_coordinates(*others):
     return ak.Array({"first": as_vectors(), **{name: as_vectors()[::-1] for name in others}})
 
 
+def test_masked_jets_are_refused():
+    jet = np.ma.masked_array(momenta(4), mask=[[True, False, False, False]] + [[False] * 4] * 3)
+    with pytest.raises(TypeError, match="jet 0 must be an array of real numbers"):
+        hct.infer_many([jet], "ginkgo", lam=1.5, t_cut=1.0)
+
+
 def test_two_collections(answers, tmp_path):
     """Which has the momenta is never guessed."""
     both = in_other_coordinates("second")

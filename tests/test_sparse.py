@@ -290,7 +290,7 @@ MISTAKES = {
     "trellis": (lambda: hct.infer(FOUR, PAIRS), TypeError, "trellis must be a .*; got Tree"),
     "from all": (lambda: between_trellises(SMALL, None), ValueError, "over the same trellis"),
     "to all": (lambda: between_trellises(None, SMALL), ValueError, "over the same trellis"),
-    "nan": (at_a_bad_pair, ValueError, r"split \{'0'\} \| \{'1'\} is nan; it must be a finite"),
+    "nan": (at_a_bad_pair, ValueError, r"split \{'0'\} \| \{'1'\} is nan; it must be a number"),
 }
 
 

@@ -25,6 +25,7 @@ from hctrellis.batch.momenta import Particles
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.support.arrow import arrow, check_size, is_text, open_parquet, readable, texts
+from hctrellis.support.checks import as_floats
 from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import MAX_LEAVES
@@ -404,7 +405,7 @@ def _from_arrays(jets: Iterable[Any]) -> Particles:
     """The particles of jets given as arrays of shape (n, 4)."""
     blocks = []
     for row, jet in enumerate(jets):
-        block = np.asarray(jet, float) if len(jet) else np.empty((0, 4))
+        block = as_floats(jet, f"jet {row}") if len(jet) else np.empty((0, 4))
         if block.ndim != 2 or block.shape[1] != 4:
             raise ValueError(
                 f"jet {row} has shape {block.shape}; expected a row (E, px, py, pz) per particle"

@@ -72,10 +72,6 @@ _DYNAMIC = ("__import__", "compile", "eval", "exec", "globals", "input", "locals
 """Built-in functions whose caller may depend on anything."""
 _KNOWN = ("hctrellis", "math", "numba", "numpy", "scipy")  # packages in which users set nothing
 _UFUNCS = ("numpy", "scipy.special")  # modules in which ufuncs are found by name
-_FOLDERS = [
-    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    *(*site.getsitepackages(), site.getusersitepackages()),
-]
 _HEAP_TYPE = 1 << 9  # the flag of classes that are made by a class statement
 _WORD = 8  # bytes
 _ROOM = 4 * _WORD  # of an object without slots and without data hidden from Python
@@ -113,6 +109,7 @@ class Reader:
     def __init__(self, shallow: bool = False) -> None:
         self._shallow = shallow
         self._seen: dict[int, tuple[object, bytes]] = {}  # keeps them alive: ids stay theirs
+        self._above: list[object] = []
 
     def digest(self, value: Any) -> bytes:
         """The digest of a thing and of all that it consists of."""
@@ -122,9 +119,16 @@ class Reader:
         if kind in PLAIN:
             return _hashed(f"{kind.__name__} {value!r}")
         if id(value) not in self._seen:
-            self._seen[id(value)] = value, b"above"  # until it is known: it may refer to itself
+            self._above.append(value)
+            self._seen[id(value)] = value, b""  # until it is known: it may refer to itself
             self._seen[id(value)] = value, self._read(value)
-        return self._seen[id(value)][1]
+            self._above.pop()
+        return self._seen[id(value)][1] or self._upwards(value)
+
+    def _upwards(self, value: object) -> bytes:
+        """How far above a thing is that is being read."""
+        steps = next(i for i, above in enumerate(reversed(self._above)) if above is value)
+        return b"%d above" % steps
 
     def _read(self, value: Any) -> bytes:
         kind = type(value)
@@ -136,7 +140,7 @@ class Reader:
         if kind in (set, frozenset):
             return _hashed(kind.__name__, sorted(map(self.digest, value)))
         if isinstance(value, np.generic) or (kind in _ARRAYS and not value.dtype.hasobject):
-            described = f"{kind.__name__} {value.dtype.descr} {value.shape}"
+            described = f"{kind.__name__} {value.dtype!r} {value.shape}"
             return _hashed(described, [np.ascontiguousarray(value).tobytes()])
         return _hashed(kind.__qualname__, map(self.digest, self._parts(value)))
 
@@ -193,8 +197,9 @@ def _parts_of_object(value: Any) -> list[Any]:
     tell = getattr(kind, "fingerprint_parts", None)
     if tell is not None:
         return [kind, *tell(value)]
-    cached = [name for name in vars(kind) if isinstance(vars(kind)[name], cached_property)]
-    state = _attributes(getattr(value, "__dict__", {}), cached)
+    known = getattr(value, "__dict__", {})
+    cached = [name for name in known if isinstance(getattr(kind, name, None), cached_property)]
+    state = _attributes(known, cached)
     slots = [
         (name, getattr(value, name))
         for base in kind.__mro__
@@ -292,9 +297,10 @@ def _reached(name: str, value: Any, attributes: frozenset[str], depth: int = 8) 
 
 @lru_cache(maxsize=1000)
 def analysed(code: CodeType) -> _Analysed:
+    """The names that a piece of code refers to."""
     loaded, stored, imported, before = set(), set(), set(), [0, 0]
     for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             loaded.add(step.argval)
         elif step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             stored.add(step.argval)
@@ -302,7 +308,8 @@ def analysed(code: CodeType) -> _Analysed:
             stored |= {step.argval} & {*code.co_freevars}
         elif step.opname == "IMPORT_NAME":
             imported.add((step.argval, before[-2]))
-        before.append(step.argval)
+        if step.opname != "EXTENDED_ARG":
+            before.append(step.argval)
     texts = {item for item in code.co_consts if isinstance(item, str) and item.isidentifier()}
     own = (loaded, stored, imported, {*code.co_names} | texts)
     inner = [analysed(item) for item in code.co_consts if isinstance(item, CodeType)]
@@ -346,7 +353,14 @@ def _is_installed(module: ModuleType) -> bool:
     origin = getattr(module, "__file__", None) or getattr(spec, "origin", None)
     if origin in ("built-in", "frozen"):
         return True
-    return origin is not None and any(Path(origin).is_relative_to(path) for path in _FOLDERS)
+    return origin is not None and any(Path(origin).is_relative_to(path) for path in _folders())
+
+
+@cache
+def _folders() -> list[str]:
+    """Where Python's library and installed packages are."""
+    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return [*paths, *site.getsitepackages(), site.getusersitepackages()]
 
 
 def _version(module: ModuleType) -> str:
