@@ -206,7 +206,7 @@ def test_greedy_keeps_labels():
 
 @numba.njit
 def _falls(left, right, parent):
-    return -(parent[0] ** 2)
+    return math.nan if parent[0] > 1000.0 else -(parent[0] ** 2)
 
 
 def test_compiled_function_of_leaf_sums():
@@ -329,14 +329,9 @@ def test_beam_search_of_many_leaves():
 # ---- errors ------------------------------------------------------------------------------------
 
 
-@numba.njit
-def _sometimes_nan(left, right, parent):
-    return math.nan if parent[0] > 2.5 else -parent[0]
-
-
 @pytest.mark.parametrize("search", [greedy, beam_search])
 def test_a_log_weight_that_is_not_a_number_is_named(search):
-    potential = hct.FunctionPotential(_sometimes_nan, np.ones(4))
+    potential = hct.FunctionPotential(_falls, np.full(4, 400.0))
     with pytest.raises(ValueError, match=r"the split .* is nan"):
         search(potential)
 
