@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
 
 _LN2 = math.log(2.0)
+_NEAR = 2.0**64  # factors up to this, and down to its inverse, are taken as they are
 
 
 def inlined(function: Any) -> Callable[..., Any]:
@@ -82,7 +83,7 @@ def _result(function: Any, kind: Any, n_features: int) -> Any:
 def as_terms(value):
     """In compiled code: x and factor of what a user's function returned, log psi or the two.
 
-    The factor comes out between 1/2 and 2: powers of two go to x, so that any factor will do.
+    The factor comes out near 1: powers of two go to x where it is not, so that any will do.
     """
     raise NotImplementedError
 
@@ -95,7 +96,7 @@ def _as_terms_of(value):
 
 
 def _with_factor(x, factor):
-    """x and a factor of any size as x and a factor near 1."""
+    """x and a factor of any size as x and a factor that is not far from 1."""
     raise NotImplementedError
 
 
@@ -104,6 +105,9 @@ def _with_factor_of(x, factor):
     if factor == simd.VECTOR:
 
         def of_vectors(x, factor):
+            x = simd.splat(1.0 * x)
+            if simd.every((factor > 1 / _NEAR) & (factor < _NEAR)):
+                return x, factor
             more, rest = elementary.log_parts(factor)
             return x + more, rest
 
