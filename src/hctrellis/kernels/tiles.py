@@ -39,7 +39,7 @@ from hctrellis.kernels.simd import (
     store,
     total,
 )
-from hctrellis.kernels.weights import add_entries
+from hctrellis.kernels.weights import add_entry
 from hctrellis.support.logs import FORBIDDEN, LARGEST, LOG2E, NEVER
 
 TILE = 16  # splits side by side
@@ -107,6 +107,25 @@ def check_row(low, width, left_best, right_best, log_weights):
 
 
 @inner
+def add_row(low, width, reference, log_weights, factors, left_rest, right_rest, top, acc):
+    """Add the splits of one parent to a running maximum and sum (vectors)."""
+    entries = 0
+    left_low = low
+    while True:
+        i = left_low * TILE
+        j = (low ^ left_low) * TILE
+        for t in range(0, TILE, LANES):
+            if t == width:
+                break
+            rest = load(left_rest, i + t) * load(right_rest, j + t)
+            top, acc = add_entry(entries, rest, reference, log_weights, factors, top, acc)
+            entries += LANES
+        if left_low == 0:
+            return top, acc
+        left_low = (left_low - 1) & low
+
+
+@inner
 def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, partial, at):
     """Sum over the splits of high << low_bits | low, all low, whose children both have high bits.
 
@@ -116,7 +135,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
     left_f, right_f, left_best, right_best, left_rest, right_rest = work[0]
-    log_weights, factors, rests, top_v, sum_v, high_cross = work[1]
+    log_weights, factors, top_v, sum_v, high_cross = work[1]
     lefts, rights = work[2]
     tops, sums, references = partial
     n_low = 1 << low_bits
@@ -175,7 +194,6 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                     w = x * LOG2E + (load(left_best, i + t) + load(right_best, j + t))
                     peak = maximum(peak, w)
                     store(log_weights, entries, w)
-                    store(rests, entries, load(left_rest, i + t) * load(right_rest, j + t))
                     if SCALED:
                         store(factors, entries, factor)
                     entries += LANES
@@ -197,7 +215,9 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                 acc = acc * shrink
                 reference = new
                 references[k + at] = new
-            top, acc = add_entries(entries, reference, log_weights, factors, rests, top, acc)
+            top, acc = add_row(
+                low, width, reference, log_weights, factors, left_rest, right_rest, top, acc
+            )
             store(top_v, k, top)
             store(sum_v, k, acc)
     for low in range(n_low):
@@ -219,7 +239,6 @@ def make_work(n_features, low_bits):
         room(rows),
     )
     entries = (
-        room(rows),
         room(rows),
         room(rows),
         room(n_low * LANES),

@@ -114,6 +114,8 @@ def _with_factor_of(x, factor):
         return of_vectors
 
     def of_floats(x, factor):
+        if 1 / _NEAR < factor < _NEAR:
+            return 1.0 * x, 1.0 * factor
         if 0.0 < factor < math.inf:
             rest, exponent = math.frexp(factor)
             return x + exponent * _LN2, rest

@@ -12,12 +12,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Mapping
 from operator import is_
+from sys import intern
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from hctrellis.support.fingerprint import (
+    OpaqueError,
     Reader,
     analysed,
     content,
@@ -25,13 +27,14 @@ from hctrellis.support.fingerprint import (
     is_open,
     name_of,
     names_of_slots,
+    references,
 )
 
 _NOTHING = object()
 _FIXED = (tuple, frozenset, CodeType, BuiltinFunctionType)  # these hold the same for ever
 
 
-_Look = tuple[Callable[..., Iterable[Any]], tuple[Any, ...], list[Any]]
+_Look = tuple[Callable[..., list[Any]], tuple[Any, ...], list[Any]]
 """A function that lists the parts of something, what it is called with, and what it listed."""
 
 
@@ -47,10 +50,19 @@ class Glance:
 
     def same(self) -> bool:
         """Whether they are as they were; if this is False, they may be, and must be read."""
+        try:
+            return self._look_same() and self._read_same()
+        except OpaqueError:
+            return False
+
+    def _look_same(self) -> bool:
         for parts, given, before in self._looks:
-            now = list(parts(*given))
+            now = parts(*given)
             if len(now) != len(before) or not all(map(is_, now, before)):
                 return False
+        return True
+
+    def _read_same(self) -> bool:
         return all(Reader().digest(thing) == before for thing, before in self._readings)
 
     def _add(self, thing: Any) -> None:
@@ -61,8 +73,8 @@ class Glance:
             self._look(_inside, thing)
         elif isinstance(getattr(thing, "py_func", None), FunctionType):  # a function of Numba
             self._look(_of_compiled, thing)
-        elif kind is FunctionType and not _reaches_open_modules(thing):
-            self._look(_of_function, thing)
+        elif kind is FunctionType:
+            self._look(_of_function, thing, _reaches_open_modules(thing))
         elif isinstance(thing, type):
             self._look(_of_class, thing)
         elif has_attributes_only(thing):
@@ -70,8 +82,8 @@ class Glance:
         else:
             self._readings.append((thing, Reader().digest(thing)))
 
-    def _look(self, parts: Callable[..., Iterable[Any]], *given: Any) -> None:
-        self._looks.append((parts, given, list(parts(*given))))
+    def _look(self, parts: Callable[..., list[Any]], *given: Any) -> None:
+        self._looks.append((parts, given, parts(*given)))
 
 
 def _changes(thing: Any) -> bool:
@@ -89,9 +101,11 @@ def _of_compiled(function: Any) -> list[Any]:
     return [function.py_func, getattr(function, "targetoptions", None)]
 
 
-def _of_function(function: FunctionType) -> list[Any]:
+def _of_function(function: FunctionType, in_open_modules: bool) -> list[Any]:
     """Its code, defaults and attributes, and what the names mean that it refers to."""
-    own = [function.__code__, function.__defaults__, function.__kwdefaults__]
+    own: list[Any] = [function.__code__, function.__defaults__, function.__kwdefaults__]
+    if in_open_modules:
+        own += [part for name, value in references(function) for part in (intern(name), value)]
     return [*own, *_inside(vars(function)), *_meanings(function)]
 
 
