@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
 
 _LN2 = math.log(2.0)
-_NEAR = 2.0**64  # factors up to this, and down to its inverse, are taken as they are
+NEAR = 2.0**64  # factors up to this, and down to its inverse, are taken as they are
 
 
 def inlined(function: Any) -> Callable[..., Any]:
@@ -106,7 +106,7 @@ def _with_factor_of(x, factor):
 
         def of_vectors(x, factor):
             x = simd.splat(1.0 * x)
-            if simd.every((factor > 1 / _NEAR) & (factor < _NEAR)):
+            if simd.every((factor > 1 / NEAR) & (factor < NEAR)):
                 return x, factor
             more, rest = elementary.log_parts(factor)
             return x + more, rest
@@ -114,7 +114,7 @@ def _with_factor_of(x, factor):
         return of_vectors
 
     def of_floats(x, factor):
-        if 1 / _NEAR < factor < _NEAR:
+        if 1 / NEAR < factor < NEAR:
             return 1.0 * x, 1.0 * factor
         if 0.0 < factor < math.inf:
             rest, exponent = math.frexp(factor)

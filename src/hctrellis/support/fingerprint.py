@@ -236,7 +236,7 @@ def has_attributes_only(value: Any) -> bool:
     kind = type(value)
     room = _ROOM + len(_slots_of(value)) * _WORD
     plain = _built_in_base(kind) is object and kind.__basicsize__ <= room
-    return plain and not hasattr(kind, "fingerprint_parts")
+    return plain and kind not in _MADE_OF and not hasattr(kind, "fingerprint_parts")
 
 
 def _built_in_base(kind: type) -> type:
