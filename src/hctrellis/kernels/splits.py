@@ -49,6 +49,12 @@ def _jet_mass_row(size, sums, params):
     return (t,), choose(t, params[1] - 2.0 * log(maximum(t, _LEAST)), _NEVER)
 
 
+def _contrast_row(size, sums, params):
+    """Sum of squares about the centroid, size^gamma, and tau^2 / size^gamma; what a parent adds."""
+    squares = sums[0] * params[4] / maximum(size, 1.0)
+    return (squares, sums[1], params[1] / sums[1]), sums[2]
+
+
 @register_jitable
 def _ginkgo_row(size, sums, params):
     """A leaf has no mass; a cluster below t_cut cannot split."""
@@ -111,6 +117,15 @@ def _centroid(left, right, parent, params, cross):
     return sqrt(increase * (left[1] * right[1] / parent[1])) * -params[0], 1.0
 
 
+def _contrast(left, right, parent, params, cross):
+    """Student's t of the contrast between the children, of variance sigma^2 + tau^2 q^gamma."""
+    increase = maximum(parent[0] - left[0] - right[0], 0.0)
+    variance = params[0] + left[1] * right[1] * parent[2]
+    nu, columns = params[2], params[3]
+    surprise = log(1.0 + increase / (nu * variance))
+    return -0.5 * (columns * log(variance) + (nu + columns) * surprise), 1.0
+
+
 def _extreme(left, right, parent, params, cross):
     """No features: the extreme distance between the children."""
     return cross * -params[0], 1.0
@@ -167,6 +182,9 @@ CORRELATION = SplitCode(_correlation, _two_sums, n_features=2, n_sums=2, n_param
 AVERAGE = SplitCode(_average, _sum_and_inverse_size, n_features=2, n_sums=1, n_params=1)
 WARD = SplitCode(_ward, _squares, n_features=1, n_sums=1, n_params=1)
 CENTROID = SplitCode(_centroid, _squares_and_inverse_size, n_features=2, n_sums=1, n_params=1)
+CONTRAST = SplitCode(
+    _contrast, _contrast_row, n_features=3, n_sums=3, n_params=5, has_own=True
+)
 SINGLE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=minimum)
 COMPLETE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=maximum)
 JET_MASS = SplitCode(_jet_mass, _jet_mass_row, n_features=1, n_sums=1, n_params=2, has_own=True)
