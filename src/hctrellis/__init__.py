@@ -32,6 +32,8 @@ from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
 from hctrellis.trust.beta import choose_beta, sensitivity
 from hctrellis.trust.bootstrap import bootstrap_support
+from hctrellis.trust.contrasts import Contrasts
+from hctrellis.trust.opinions import second_opinion
 
 if TYPE_CHECKING:
     from hctrellis import plotting as plotting
@@ -41,6 +43,7 @@ __all__ = [
     "BatchResult",
     "BetaSplitting",
     "CladeDistribution",
+    "Contrasts",
     "CorrelationClustering",
     "Dasgupta",
     "FullTrellis",
@@ -68,6 +71,7 @@ __all__ = [
     "local_search",
     "orders",
     "report_html",
+    "second_opinion",
     "sensitivity",
     "simulate",
     "where",

@@ -182,9 +182,7 @@ CORRELATION = SplitCode(_correlation, _two_sums, n_features=2, n_sums=2, n_param
 AVERAGE = SplitCode(_average, _sum_and_inverse_size, n_features=2, n_sums=1, n_params=1)
 WARD = SplitCode(_ward, _squares, n_features=1, n_sums=1, n_params=1)
 CENTROID = SplitCode(_centroid, _squares_and_inverse_size, n_features=2, n_sums=1, n_params=1)
-CONTRAST = SplitCode(
-    _contrast, _contrast_row, n_features=3, n_sums=3, n_params=5, has_own=True
-)
+CONTRAST = SplitCode(_contrast, _contrast_row, n_features=3, n_sums=3, n_params=5, has_own=True)
 SINGLE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=minimum)
 COMPLETE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=maximum)
 JET_MASS = SplitCode(_jet_mass, _jet_mass_row, n_features=1, n_sums=1, n_params=2, has_own=True)

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from hctrellis.clusters import n_trees
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.support.checks import as_finite, as_labels, as_positive
-from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.memory import check_fits
 
 if TYPE_CHECKING:
@@ -99,10 +98,10 @@ class StudentContrasts(Potential):
         self.prior: Prior = prior
         self.n_columns = values.shape[1]
         self.unit, self.rows = _in_units(values)
-        self._squares = _squared_distances(self.rows)
-        self._set(sigma, tau, gamma, nu, self.n_columns if columns is None else columns)
+        self.squares = _squared_distances(self.rows)
+        self.assign(sigma, tau, gamma, nu, self.n_columns if columns is None else columns)
 
-    def _set(self, sigma: float, tau: float, gamma: float, nu: float, columns: float) -> None:
+    def assign(self, sigma: float, tau: float, gamma: float, nu: float, columns: float) -> None:
         """Take hyperparameters, and tabulate what depends on the sizes of clusters only."""
         self.hyperparameters = Hyperparameters(
             as_positive(sigma, "sigma"),
@@ -117,19 +116,12 @@ class StudentContrasts(Potential):
             )
         sizes = np.maximum(np.arange(self.n_leaves + 1), 1)
         self._powers = sizes**self.hyperparameters.gamma
-        self._own = self._log_constant() + log_prior(self.n_leaves, self.prior)
-
-    def _log_constant(self) -> float:
-        """What the density of every contrast has in common."""
-        with ONE_AT_A_TIME:
-            from scipy.special import gammaln
-
-        nu, e = self.hyperparameters.nu, self.effective_columns
-        gammas = float(gammaln((nu + e) / 2) - gammaln(nu / 2))
-        return gammas - e / 2 * math.log(math.pi * nu) - e * math.log(self.unit)
+        in_units = log_constant(self.hyperparameters.nu, self.effective_columns)
+        common = in_units - self.effective_columns * math.log(self.unit)
+        self._own = common + log_prior(self.n_leaves, self.prior)
 
     def sums(self) -> Sums:
-        return Sums(pairs=[self._squares], by_size=[self._powers, self._own])
+        return Sums(pairs=[self.squares], by_size=[self._powers, self._own])
 
     def code(self) -> SplitCode:
         from hctrellis.kernels.splits import CONTRAST
@@ -155,6 +147,12 @@ class StudentContrasts(Potential):
     def _details(self) -> str:
         sigma, tau, gamma, nu = self.hyperparameters
         return f", sigma={sigma:.3g}, tau={tau:.3g}, gamma={gamma:.2f}, nu={nu:.3g}"
+
+
+def log_constant(nu: float, columns: float) -> float:
+    """What the log densities of all contrasts have in common."""
+    gammas = math.lgamma((nu + columns) / 2) - math.lgamma(nu / 2)
+    return gammas - columns / 2 * math.log(math.pi * nu)
 
 
 def contrast_matrix(left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> FloatArray:
