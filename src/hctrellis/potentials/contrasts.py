@@ -77,6 +77,7 @@ class StudentContrasts(Potential):
         By default the index of a DataFrame.
     """
 
+    has_energy = False
     height_name = "Ward's distance at the merge"
 
     def __init__(
