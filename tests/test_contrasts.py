@@ -221,19 +221,22 @@ def test_given_hyperparameters_are_kept():
     assert math.isfinite(all_given.evidence.log_bayes_factor)
 
 
-def test_hyperparameters_of_data_from_the_model():
-    """Rows drawn from the model give back its hyperparameters, on average."""
-    rng, found = np.random.default_rng(0), []
-    for seed in range(12):
-        tree = random_tree(10, seed)
-        left, right, _ = split_members(tree)
+def test_mean_gradient_over_data_from_the_model_is_zero():
+    """As it is for any normalised density, at the hyperparameters that made the data."""
+    rng, slopes = np.random.default_rng(0), []
+    sigma, tau, gamma, nu = 1.0, 2.0, 1.2, 5.0
+    for seed in range(250):
+        left, right, _ = split_members(random_tree(5, seed))
         q = left.sum(axis=1) * right.sum(axis=1) / (left | right).sum(axis=1)
-        v = 1.0 + 4.0 * q
-        scale = np.sqrt(v * 20 / rng.chisquare(20, 9))
-        rows = scale[:, None] * rng.normal(size=(9, 30))
-        model = hct.Contrasts(contrast_matrix(left, right).T @ rows, columns=30, gamma=1.0, nu=20.0)
-        found.append(np.log(model.hyperparameters[:2]))
-    assert np.mean(found, axis=0) == pytest.approx(np.log([1.0, 2.0]), abs=0.2)
+        scale = np.sqrt((sigma**2 + tau**2 * q**gamma) * nu / rng.chisquare(nu, 4))
+        table = contrast_matrix(left, right).T @ (scale[:, None] * rng.normal(size=(4, 2)))
+        model = StudentContrasts(table, sigma, tau, gamma, nu)
+        scales = 2 * np.log(np.array([sigma, tau]) / model.unit)
+        u = np.array([*scales, gamma, math.log(nu)])
+        slopes.append(ExactLogPartition(model, rng).around(u).objective(u)[1])
+    error = np.std(slopes, axis=0) / math.sqrt(len(slopes))
+    assert (np.abs(np.mean(slopes, axis=0)) < 3 * error).all()
+    assert (error < 0.07).all()
 
 
 def test_copied_columns_count_once():
