@@ -166,6 +166,25 @@ def test_gradient(kind):
         assert slope[i] == pytest.approx(difference, abs=1e-6)
 
 
+@pytest.mark.parametrize("n", [5, 13])
+def test_gradient_of_a_posterior(n):
+    """By splits that are listed, and by a compiled pass, against differences and the fit's own."""
+    model = StudentContrasts(groups(n, 3, 3), **GIVEN, columns=2.2)
+    gradient = hct.infer(model).gradient()
+    assert set(gradient) == {"sigma", "tau", "gamma", "nu"}
+    for name, value in GIVEN.items():
+        both = (hct.infer(model.with_parameters(**{name: value + h})) for h in (1e-4, -1e-4))
+        above, below = (post.log_partition for post in both)
+        assert gradient[name] == pytest.approx((above - below) / 2e-4, rel=1e-6, abs=1e-6)
+    target = ExactLogPartition(model, np.random.default_rng(0))
+    target.columns = 2.2
+    scales = 2 * np.log(np.array([0.7, 1.3]) / model.unit)
+    u = np.array([*scales, 0.8, math.log(5.0)])
+    _, slope = target.around(u).objective(u)
+    by_u = [gradient["sigma"] * 0.35, gradient["tau"] * 0.65, gradient["gamma"], gradient["nu"] * 5]
+    np.testing.assert_allclose(slope, by_u, rtol=1e-9, atol=1e-9)
+
+
 def test_log_partition_near_sampled_trees():
     """Sampled trees tell by how much log Z changes."""
     model = StudentContrasts(groups(7, 4, 3), **GIVEN)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from hctrellis.kernels import bound, simd
+from hctrellis.kernels import bound, elementary, simd
 from hctrellis.kernels.compile import INNER, inner, jit_as
 from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, of_vectors, pack_terms
@@ -74,6 +74,11 @@ class SplitCode:
         and size as features.
     users : bool
         A user's function: may return -inf, and is checked for NaN and +inf.
+    forbids : bool
+        Whether a function that is not a user's may return x = -inf.
+    averaged : bool
+        Whether log psi by this function multiplies the weight of a split instead of being added to
+        its logarithm: sums of weights then become sums of values.
     """
 
     pair: Callable[..., Any]
@@ -88,6 +93,8 @@ class SplitCode:
     uses_parent: bool = True
     gains: bool = False
     users: bool = False
+    forbids: bool = False
+    averaged: bool = False
 
 
 def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
@@ -170,6 +177,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
     }
     scope |= {"as_terms": as_terms, "pack_terms": pack_terms, "in_range": inner(in_range)}
+    scope["log"] = elementary.log
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _as_inner(code.pair)
         scope[f"leaf{i}"] = _as_inner(code.leaf or code.pair)
@@ -191,9 +199,10 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "LINEAR": all(code.gains for code in codes),
         "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
-        "SCALED": any(map(is_scaled, codes)),
+        "SCALED": any(is_scaled(code) or code.averaged for code in codes),
         "LEAF_APART": any(code.leaf is not None for code in codes),
-        "CHECKED": any(code.users for code in codes),
+        "CHECKED": any(code.users or code.forbids for code in codes),
+        "AVERAGED": any(code.averaged for code in codes),
     }
 
 
@@ -276,9 +285,16 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
             lines.append(f"    x{i} = in_range(x{i})")
         feature += code.n_features
         param += code.n_params
-    x = " + ".join(f"x{i}" for i in range(len(codes))) or "-0.0"
-    f = " * ".join(f"f{i}" for i, code in enumerate(codes) if is_scaled(code)) or "1.0"
+    x = " + ".join(f"x{i}" for i, code in enumerate(codes) if not code.averaged) or "-0.0"
+    f = " * ".join(factor for i, code in enumerate(codes) if (factor := _factor(i, code))) or "1.0"
     return [*lines, f"    return {x}, {f}"]
+
+
+def _factor(i: int, code: SplitCode) -> str:
+    """What a code multiplies the weight by, besides e^x; empty if by nothing."""
+    if not code.averaged:
+        return f"f{i}" if is_scaled(code) else ""
+    return f"(x{i} + log(f{i}))" if is_scaled(code) else f"x{i}"
 
 
 def _call(name: str, arguments: Sequence[str]) -> str:
@@ -320,5 +336,5 @@ def _fingerprint(text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
 
 
 def _told(code: SplitCode) -> list[Any]:
-    flags = (code.n_params, code.scaled, code.has_own)
+    flags = (code.n_params, code.scaled, code.has_own, code.forbids)
     return [flags, code.pair, code.leaf, code.cross, code.describe]

@@ -129,6 +129,9 @@ NOWHERE = math.inf
 CHECKED = True
 """Whether a split may have the log weight -inf, or one that is not a number: users' may."""
 
+AVERAGED = False
+"""Whether the factor of a split has a value in it, of which averages are wanted."""
+
 USES_PARENT = True
 """Whether a split function looks at the features of the parent."""
 

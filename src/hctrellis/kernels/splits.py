@@ -49,6 +49,7 @@ def _jet_mass_row(size, sums, params):
     return (t,), choose(t, params[1] - 2.0 * log(maximum(t, _LEAST)), _NEVER)
 
 
+@register_jitable
 def _contrast_row(size, sums, params):
     """Sum of squares about the centroid, size^gamma, and tau^2 / size^gamma; what a parent adds."""
     squares = sums[0] * params[4] / maximum(size, 1.0)
@@ -126,6 +127,11 @@ def _contrast(left, right, parent, params, cross):
     return -0.5 * (columns * log(variance) + (nu + columns) * surprise), 1.0
 
 
+def _shares(left, right, parent, params, cross):
+    """Feature 1 / size: the share of a pair of leaves in the average over all that are cut."""
+    return left[0] * right[0], 1.0
+
+
 def _extreme(left, right, parent, params, cross):
     """No features: the extreme distance between the children."""
     return cross * -params[0], 1.0
@@ -175,6 +181,106 @@ def _non_stop_leaf(left, right, parent, params, cross):
     return x, stop * choose(right[0], 1.0, stop * square)
 
 
+# -- derivatives with respect to hyperparameters of contrasts --------------------------------------
+
+
+def _contrast_slope_row(size, sums, params):
+    """As `_contrast_row`, and the log of the size."""
+    (squares, power, inverse), _ = _contrast_row(size, (sums[0], sums[1], 0.0), params)
+    return (squares, power, inverse, log(maximum(size, 1.0))), 0.0
+
+
+def _contrast_slope(left, right, parent, params, cross):
+    """The derivative of `_contrast` and of what its parent adds.
+
+    The last five parameters are its parts by ln sigma^2, ln tau^2, gamma and nu, and what the
+    derivatives by nu of all splits have in common.
+    """
+    noise, _, nu, columns, _, by_noise, by_scale, by_gamma, by_nu, common = params
+    increase = maximum(parent[0] - left[0] - right[0], 0.0)
+    between = left[1] * right[1] * parent[2]
+    variance = noise + between
+    ratio = increase / (nu * variance)
+    pull = (nu + columns) * ratio / (1.0 + ratio)
+    along = by_noise * noise + between * (by_scale + by_gamma * (left[3] + right[3] - parent[3]))
+    of_nu = by_nu * (common - log(1.0 + ratio) + pull / nu)
+    return 0.5 * ((pull - columns) / variance * along + of_nu), 1.0
+
+
+# -- derivatives with respect to rates; the last parameter is 1, or 0 where there is none ----------
+
+
+def _jet_mass_slope_row(size, sums, params):
+    return (maximum(sums[0], 0.0),), 0.0
+
+
+def _jet_mass_slope(left, right, parent, params, cross):
+    """Feature t: the derivative of `_jet_mass` and of what its parent adds."""
+    return params[0] - (left[0] + right[0]) / maximum(parent[0], _LEAST), 1.0
+
+
+@register_jitable
+def _ginkgo_slope_row(size, sums, params):
+    return (choose(size - 1.5, sqrt(maximum(sums[0], 0.0)), 0.0),), 0.0
+
+
+@register_jitable
+def _ginkgo_slope(left, right, parent, params, cross):
+    """Feature sqrt(t): the derivative of `_ginkgo` and of what its parent adds."""
+    first = maximum(left[0], right[0])
+    second = minimum(left[0], right[0])
+    gap = maximum(parent[0] - first, _TINY)
+    square = maximum(parent[0] * parent[0], _TINY)
+    ratio = first * first / square + second * second / (gap * gap)
+    return (params[2] - ratio) * params[3], 1.0
+
+
+@register_jitable
+def _stop_slope(ratio, lam):
+    """The derivative of log((1 - e^(-lam ratio)) / lam): (y / (e^y - 1) - 1) / lam."""
+    y = minimum(maximum(lam * ratio, _TINY), 700.0)
+    return (y / expm1(y) - 1.0) / lam
+
+
+def _ginkgo_leaf_slope(left, right, parent, params, cross):
+    """The same of `_ginkgo_leaf`."""
+    lam, t_cut, norm, on = params
+    gap = maximum(parent[0] - right[0], _TINY)
+    stop = _stop_slope(t_cut / (gap * gap), lam)
+    square = maximum(parent[0] * parent[0], _TINY)
+    return (norm + stop + choose(right[0], -(right[0] * right[0]) / square, stop)) * on, 1.0
+
+
+@register_jitable
+def _go_on_slope(ratio, lam):
+    """The derivative of log(1 - F) for ratio = t_cut / T (see `_go_on`)."""
+    stops = minimum(ratio, 1.0)
+    above = maximum(1.0 - stops, _TINY)
+    return above / expm1(minimum(lam * above, 700.0)) - stops - 1.0 / expm1(minimum(lam, 700.0))
+
+
+def _non_stop_slope_row(size, sums, params):
+    (mass,), own = _ginkgo_slope_row(size, sums, params)
+    return (mass, _go_on_slope(params[1] / maximum(sums[0], _TINY), params[0])), own
+
+
+def _non_stop_slope(left, right, parent, params, cross):
+    """Features sqrt(t), derivative of the log probability not to stop at once."""
+    lam, t_cut, norm, on = params
+    x, factor = _ginkgo_slope(left, right, parent, params, cross)
+    gap = maximum(parent[0] - maximum(left[0], right[0]), _TINY)
+    return x + (parent[1] + _go_on_slope(t_cut / (gap * gap), lam)) * on, factor
+
+
+def _non_stop_leaf_slope(left, right, parent, params, cross):
+    lam, t_cut, norm, on = params
+    gap = maximum(parent[0] - right[0], _TINY)
+    stop = _stop_slope(minimum(t_cut / (gap * gap), 1.0), lam)
+    square = maximum(parent[0] * parent[0], _TINY)
+    other = choose(right[0], parent[1] - right[0] * right[0] / square, stop)
+    return (norm + stop + other) * on, 1.0
+
+
 GAINS = SplitCode(_gains, _size_and_sum, n_features=2, n_sums=1, uses_parent=False, gains=True)
 SIZES = SplitCode(_sizes, _two_sums, n_features=2, n_sums=2)
 DASGUPTA = SplitCode(_dasgupta, _size_and_sum, n_features=2, n_sums=1, n_params=1)
@@ -183,6 +289,10 @@ AVERAGE = SplitCode(_average, _sum_and_inverse_size, n_features=2, n_sums=1, n_p
 WARD = SplitCode(_ward, _squares, n_features=1, n_sums=1, n_params=1)
 CENTROID = SplitCode(_centroid, _squares_and_inverse_size, n_features=2, n_sums=1, n_params=1)
 CONTRAST = SplitCode(_contrast, _contrast_row, n_features=3, n_sums=3, n_params=5, has_own=True)
+CONTRAST_SLOPE = SplitCode(
+    _contrast_slope, _contrast_slope_row, n_features=4, n_sums=2, n_params=10
+)
+SHARES = SplitCode(_shares, _no_sums, n_features=1, uses_parent=False)
 SINGLE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=minimum)
 COMPLETE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=maximum)
 JET_MASS = SplitCode(_jet_mass, _jet_mass_row, n_features=1, n_sums=1, n_params=2, has_own=True)
@@ -205,4 +315,21 @@ GINKGO_NON_STOP = SplitCode(
     leaf=_non_stop_leaf,
     scaled=True,
     has_own=True,
+)
+JET_MASS_SLOPE = SplitCode(_jet_mass_slope, _jet_mass_slope_row, n_features=1, n_sums=1, n_params=1)
+GINKGO_SLOPE = SplitCode(
+    _ginkgo_slope,
+    _ginkgo_slope_row,
+    n_features=1,
+    n_sums=1,
+    n_params=4,
+    leaf=_ginkgo_leaf_slope,
+)
+NON_STOP_SLOPE = SplitCode(
+    _non_stop_slope,
+    _non_stop_slope_row,
+    n_features=2,
+    n_sums=1,
+    n_params=4,
+    leaf=_non_stop_leaf_slope,
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from hctrellis.clusters import n_trees
 from hctrellis.potentials.base import Potential, Sums
 from hctrellis.support.checks import as_finite, as_labels, as_positive
+from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.memory import check_fits
 
 if TYPE_CHECKING:
@@ -135,6 +137,19 @@ class StudentContrasts(Potential):
         variances = ((sigma / self.unit) ** 2, (tau / self.unit) ** 2)
         return (*variances, nu, e, e / self.n_columns)
 
+    def parameters(self) -> dict[str, float]:
+        return self.hyperparameters._asdict()
+
+    def derivative(self, name: str) -> Potential:
+        return _Slope(self, name) if name in self.parameters() else super().derivative(name)
+
+    def with_parameters(self, **values: float) -> Potential:
+        super().with_parameters(**values)
+        other = copy(self)
+        known = {**self.parameters(), **values}
+        other.assign(**known, columns=self.effective_columns)
+        return other
+
     def heights(self, tree: Tree) -> FloatArray:
         """The heights at which Ward's linkage would merge; they may fall towards the root."""
         lengths = np.sqrt((self.contrasts(tree) ** 2).sum(axis=1))
@@ -148,6 +163,33 @@ class StudentContrasts(Potential):
     def _details(self) -> str:
         sigma, tau, gamma, nu = self.hyperparameters
         return f", sigma={sigma:.3g}, tau={tau:.3g}, gamma={gamma:.2f}, nu={nu:.3g}"
+
+
+class _Slope(Potential):
+    """The derivative of log psi of contrasts with respect to a hyperparameter."""
+
+    def __init__(self, model: StudentContrasts, name: str) -> None:
+        self.model, self.name, self.labels = model, name, model.labels
+
+    def sums(self) -> Sums:
+        squares, powers, _own = (*self.model.sums().pairs, *self.model.sums().by_size)
+        return Sums(pairs=[squares], by_size=[powers])
+
+    def code(self) -> SplitCode:
+        from hctrellis.kernels.splits import CONTRAST_SLOPE
+
+        return CONTRAST_SLOPE
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        with ONE_AT_A_TIME:
+            from scipy.special import digamma
+
+        sigma, tau, _, nu = self.model.hyperparameters
+        e = self.model.effective_columns
+        parts = {"sigma": 2 / sigma, "tau": 2 / tau if tau > 0 else 0.0, "gamma": 1.0, "nu": 1.0}
+        chosen = (part if name == self.name else 0.0 for name, part in parts.items())
+        common = float(digamma((nu + e) / 2) - digamma(nu / 2)) - e / nu
+        return (*self.model.params(), *chosen, common)
 
 
 def log_constant(nu: float, columns: float) -> float:
