@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from hctrellis.potentials.base import Potential
     from hctrellis.support.types import FloatArray
 
+__all__ = ["log_partition", "marginals", "tree_nll"]
+
 Model = Literal["dasgupta", "average", "correlation"]
 STEP = 1e-3  # of the argument of an expected count, for its derivative
 STENCIL = ((1, 8 / 12), (2, -1 / 12))  # central differences; their error is of fourth order
