@@ -18,6 +18,7 @@ from hctrellis.posterior.posterior import NoTreeError, Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
+from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.function import FunctionPotential
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
@@ -46,6 +47,7 @@ __all__ = [
     "FullTrellis",
     "FunctionPotential",
     "Ginkgo",
+    "GinkgoDensity",
     "Growth",
     "JetMass",
     "Linkage",

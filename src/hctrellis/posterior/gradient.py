@@ -95,19 +95,22 @@ def as_statistic(given: Statistic, features: Features, labels: Sequence[str]) ->
 # ---- exact ------------------------------------------------------------------------------------
 
 
-def solved_gradient(solution: Solution) -> Gradient:
-    """The derivatives of log Z of an upward pass."""
-    return _gradient(solution.potential, SolvedPairs(solution), lambda s: expected(solution, s))
+def solved_gradient(solution: Solution, matrices: bool = True) -> Gradient:
+    """The derivatives of log Z of an upward pass; by matrices, too, if these are wanted."""
+    pairs = SolvedPairs(solution) if matrices else None
+    return _gradient(solution.potential, pairs, lambda statistic: expected(solution, statistic))
 
 
 def _gradient(
-    model: Potential, pairs: ExpectedPairs, mean: Callable[[Potential], float]
+    model: Potential, pairs: ExpectedPairs | None, mean: Callable[[Potential], float]
 ) -> Gradient:
     """The derivatives of log Z, given expectations over the posterior.
 
     Where the energy is a sum over pairs, its derivatives by the pairs give that by beta as well.
     """
-    energies = {id(part): part.pair_energy(pairs) for part in model.parts}
+    energies = {
+        id(part): None if pairs is None else part.pair_energy(pairs) for part in model.parts
+    }
     values: dict[str, Any] = {}
     for name, (part, own) in model.named_parameters().items():
         energy = energies[id(part)] if own == "beta" else None
