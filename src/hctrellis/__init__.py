@@ -13,6 +13,7 @@ from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
 from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.fit import Fit, NegativeLogLikelihood, fit
 from hctrellis.infer import infer
 from hctrellis.posterior.posterior import NoTreeError, Posterior
 from hctrellis.potentials.base import Potential
@@ -44,6 +45,7 @@ __all__ = [
     "CladeDistribution",
     "CorrelationClustering",
     "Dasgupta",
+    "Fit",
     "FullTrellis",
     "FunctionPotential",
     "Ginkgo",
@@ -51,6 +53,7 @@ __all__ = [
     "Growth",
     "JetMass",
     "Linkage",
+    "NegativeLogLikelihood",
     "NoTreeError",
     "Posterior",
     "Potential",
@@ -63,6 +66,7 @@ __all__ = [
     "bootstrap_support",
     "build",
     "choose_beta",
+    "fit",
     "greedy",
     "grow",
     "infer",

@@ -47,28 +47,28 @@ class Gradient(Mapping[str, Any]):
 
     Attributes
     ----------
-    values : dict
+    slopes : dict
     errors : dict
         Standard errors, if the values are means over sampled trees; empty if they are exact.
     """
 
-    values: dict[str, Any]  # type: ignore[assignment]
+    slopes: dict[str, Any]
     errors: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        return self.slopes[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.values)
+        return iter(self.slopes)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.slopes)
 
     def __repr__(self) -> str:
-        return f"Gradient({', '.join(map(self._show, self.values))})"
+        return f"Gradient({', '.join(map(self._show, self.slopes))})"
 
     def _show(self, name: str) -> str:
-        value = self.values[name]
+        value = self.slopes[name]
         if np.ndim(value) == 2:
             return f"{name}: {len(value)} x {len(value)}"
         error = f" +- {self.errors[name]:.2g}" if name in self.errors else ""
