@@ -310,7 +310,8 @@ def report(found: dict[str, list[dict[str, Score]]]) -> str:
 {"; ".join(machine())}
 
 {n_sets} tables of {LEAVES} rows for each simulated scenario, {n_real} of {REAL_LEAVES} rows for
-each real one (equally many of each class, columns standardised), seed {SEED}. BP and AU: average linkage, {RESAMPLES} resamples at each of ten scales;
+each real one (equally many of each class, columns standardised), seed {SEED}.
+BP and AU: average linkage, {RESAMPLES} resamples at each of ten scales;
 clusters that are not in the tree have probability 0, and so has AU where it is not defined (two
 columns). Mean CPU time per table: {taken} (BP and AU together). Errors are standard errors over
 tables.

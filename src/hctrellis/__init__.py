@@ -13,11 +13,13 @@ from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
 from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.fit import Fit, NegativeLogLikelihood, fit
 from hctrellis.infer import infer
 from hctrellis.posterior.posterior import NoTreeError, Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
+from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.function import FunctionPotential
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
@@ -46,12 +48,15 @@ __all__ = [
     "Contrasts",
     "CorrelationClustering",
     "Dasgupta",
+    "Fit",
     "FullTrellis",
     "FunctionPotential",
     "Ginkgo",
+    "GinkgoDensity",
     "Growth",
     "JetMass",
     "Linkage",
+    "NegativeLogLikelihood",
     "NoTreeError",
     "Posterior",
     "Potential",
@@ -64,6 +69,7 @@ __all__ = [
     "bootstrap_support",
     "build",
     "choose_beta",
+    "fit",
     "greedy",
     "grow",
     "infer",

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST
 
 _FOLDER = Path(__file__).parent
-_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
+_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "values", "leaf_values", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
 _LEAST_FINITE = -sys.float_info.max
 _loading = threading.RLock()
@@ -76,9 +76,10 @@ class SplitCode:
         A user's function: may return -inf, and is checked for NaN and +inf.
     forbids : bool
         Whether a function that is not a user's may return x = -inf.
-    averaged : bool
-        Whether log psi by this function multiplies the weight of a split instead of being added to
-        its logarithm: sums of weights then become sums of values.
+    role : "weight", "factor" or "value"
+        What becomes of log psi by this function: it is added to the log weight of a split; or it
+        multiplies the weight, so that sums of weights become sums of values; or it is apart from
+        the weight, one of those that `values` returns.
     """
 
     pair: Callable[..., Any]
@@ -94,7 +95,7 @@ class SplitCode:
     gains: bool = False
     users: bool = False
     forbids: bool = False
-    averaged: bool = False
+    role: Literal["weight", "factor", "value"] = "weight"
 
 
 def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
@@ -199,10 +200,11 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "LINEAR": all(code.gains for code in codes),
         "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
-        "SCALED": any(is_scaled(code) or code.averaged for code in codes),
+        "SCALED": any(_factor(0, code) for code in codes),
         "LEAF_APART": any(code.leaf is not None for code in codes),
         "CHECKED": any(code.users or code.forbids for code in codes),
-        "AVERAGED": any(code.averaged for code in codes),
+        "AVERAGED": any(code.role == "factor" for code in codes),
+        "N_VALUES": sum(code.role == "value" for code in codes),
     }
 
 
@@ -245,6 +247,10 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
     ]
     for name in ("pair", "leaf"):
         lines += _combined(name, codes) + _combined(name, codes, one=True)
+    for name, of in (("values", "pair"), ("leaf_values", "leaf")):
+        lines += [f"def {name}(left, right, parent, params, cross):", *_terms(of, codes, False)]
+        chosen = [_value(i, code) for i, code in enumerate(codes) if code.role == "value"]
+        lines.append(f"    return {_tuple(chosen)}")
     return "\n".join([*_described(codes), *lines]) + "\n"
 
 
@@ -265,7 +271,15 @@ def _described(codes: Sequence[SplitCode]) -> list[str]:
 
 def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[str]:
     """The text of a function of vectors, or of one split, that calls those of all codes."""
-    lines = [f"def {name}{'_one' if one else ''}(left, right, parent, params, cross):"]
+    head = f"def {name}{'_one' if one else ''}(left, right, parent, params, cross):"
+    x = " + ".join(f"x{i}" for i, code in enumerate(codes) if code.role == "weight") or "-0.0"
+    f = " * ".join(factor for i, code in enumerate(codes) if (factor := _factor(i, code))) or "1.0"
+    return [head, *_terms(name, codes, one), f"    return {x}, {f}"]
+
+
+def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
+    """The lines that compute x and factor of each code."""
+    lines = []
     feature = param = 0
     for i, code in enumerate(codes):
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
@@ -285,15 +299,18 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
             lines.append(f"    x{i} = in_range(x{i})")
         feature += code.n_features
         param += code.n_params
-    x = " + ".join(f"x{i}" for i, code in enumerate(codes) if not code.averaged) or "-0.0"
-    f = " * ".join(factor for i, code in enumerate(codes) if (factor := _factor(i, code))) or "1.0"
-    return [*lines, f"    return {x}, {f}"]
+    return lines
 
 
 def _factor(i: int, code: SplitCode) -> str:
     """What a code multiplies the weight by, besides e^x; empty if by nothing."""
-    if not code.averaged:
-        return f"f{i}" if is_scaled(code) else ""
+    if code.role == "factor":
+        return _value(i, code)
+    return f"f{i}" if code.role == "weight" and is_scaled(code) else ""
+
+
+def _value(i: int, code: SplitCode) -> str:
+    """Log psi by a code."""
     return f"(x{i} + log(f{i}))" if is_scaled(code) else f"x{i}"
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from hctrellis.kernels.bind import SplitCode
 from hctrellis.kernels.door import register_jitable
-from hctrellis.kernels.elementary import expm1, log
+from hctrellis.kernels.elementary import exp2, expm1, log
 from hctrellis.kernels.simd import choose, maximum, minimum, sqrt
+from hctrellis.support.logs import LOG2E
 
 _TINY = 1e-75  # keeps a square from vanishing
 _LEAST = 1e-270  # of a squared mass that has a logarithm (see `potentials.jets`)
@@ -207,6 +208,76 @@ def _contrast_slope(left, right, parent, params, cross):
     return 0.5 * ((pull - columns) / variance * along + of_nu), 1.0
 
 
+# -- the density of the particles of a shower ------------------------------------------------------
+
+_CUT = 0.999  # ratios of squared masses that the shower draws are below this
+_NO_MASS = 1e100  # stands for the mass of a leaf that should have split
+_ROUNDING = 2.0**-50  # of a difference of masses, relative to the mass of the parent
+
+
+@register_jitable
+def _density_row(size, sums, params):
+    """The mass; a cluster that does not exceed t_cut cannot split, a leaf must not exceed it."""
+    t = maximum(sums[0], 0.0)
+    mass = sqrt(t)
+    above = t - params[1]
+    leaf_mass = choose(above, _NO_MASS, mass)
+    return (choose(size - 1.5, mass, leaf_mass),), choose(above, params[2], _NEVER)
+
+
+@register_jitable
+def _orders(left, right, parent):
+    """The two orders in which the children may have been drawn.
+
+    For each, the sum u of the two ratios of squared masses and the weight 1 / T of the second,
+    0 if it is impossible; u is then that of the other order.
+    """
+    square = maximum(parent * parent, _TINY)
+    one, other = left * left, right * right
+    left_over, right_over = parent - left, parent - right
+    after_left = maximum(left_over * left_over, _TINY)
+    after_right = maximum(right_over * right_over, _TINY)
+    w = choose(_CUT * square - one, choose(_CUT * after_left - other, 1.0 / after_left, 0.0), 0.0)
+    v = choose(_CUT * square - other, choose(_CUT * after_right - one, 1.0 / after_right, 0.0), 0.0)
+    first = one / square + other / after_left
+    second = other / square + one / after_right
+    return choose(w, first, second), w, choose(v, second, first), v
+
+
+def _density(left, right, parent, params, cross):
+    """Feature m: either child may have been drawn first; divided by the phase space sqrt(K)."""
+    lam = params[0]
+    first, w, second, v = _orders(left[0], right[0], parent[0])
+    gap = first - second
+    more = exp2(-LOG2E * lam * maximum(gap, -gap))
+    both = choose(gap, v, w) + choose(gap, w, v) * more
+    least = parent[0] * _ROUNDING
+    phase_space = sqrt(
+        maximum(parent[0] - left[0] - right[0], least)
+        * maximum(parent[0] + left[0] - right[0], least)
+        * maximum(parent[0] - left[0] + right[0], least)
+        * (parent[0] + left[0] + right[0])
+    )
+    x = choose(both, -lam * minimum(first, second), _NEVER)
+    return x, both / maximum(phase_space, _TINY)
+
+
+def _density_slope_row(size, sums, params):
+    row, own = _density_row(size, sums, params)
+    return row, 0.0
+
+
+def _density_slope(left, right, parent, params, cross):
+    """The derivative of `_density` and of what its parent adds."""
+    lam, t_cut, norm, on = params
+    first, w, second, v = _orders(left[0], right[0], parent[0])
+    gap = first - second
+    size = maximum(gap, -gap)
+    more = choose(gap, w, v) * exp2(-LOG2E * lam * size)
+    both = maximum(choose(gap, v, w) + more, _TINY)
+    return (norm - minimum(first, second) - size * (more / both)) * on, 1.0
+
+
 # -- derivatives with respect to rates; the last parameter is 1, or 0 where there is none ----------
 
 
@@ -316,6 +387,17 @@ GINKGO_NON_STOP = SplitCode(
     scaled=True,
     has_own=True,
 )
+DENSITY = SplitCode(
+    _density,
+    _density_row,
+    n_features=1,
+    n_sums=1,
+    n_params=3,
+    scaled=True,
+    has_own=True,
+    forbids=True,
+)
+DENSITY_SLOPE = SplitCode(_density_slope, _density_slope_row, n_features=1, n_sums=1, n_params=4)
 JET_MASS_SLOPE = SplitCode(_jet_mass_slope, _jet_mass_slope_row, n_features=1, n_sums=1, n_params=1)
 GINKGO_SLOPE = SplitCode(
     _ginkgo_slope,

@@ -47,28 +47,28 @@ class Gradient(Mapping[str, Any]):
 
     Attributes
     ----------
-    values : dict
+    slopes : dict
     errors : dict
         Standard errors, if the values are means over sampled trees; empty if they are exact.
     """
 
-    values: dict[str, Any]  # type: ignore[assignment]
+    slopes: dict[str, Any]
     errors: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        return self.slopes[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.values)
+        return iter(self.slopes)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.slopes)
 
     def __repr__(self) -> str:
-        return f"Gradient({', '.join(map(self._show, self.values))})"
+        return f"Gradient({', '.join(map(self._show, self.slopes))})"
 
     def _show(self, name: str) -> str:
-        value = self.values[name]
+        value = self.slopes[name]
         if np.ndim(value) == 2:
             return f"{name}: {len(value)} x {len(value)}"
         error = f" +- {self.errors[name]:.2g}" if name in self.errors else ""
@@ -95,19 +95,22 @@ def as_statistic(given: Statistic, features: Features, labels: Sequence[str]) ->
 # ---- exact ------------------------------------------------------------------------------------
 
 
-def solved_gradient(solution: Solution) -> Gradient:
-    """The derivatives of log Z of an upward pass."""
-    return _gradient(solution.potential, SolvedPairs(solution), lambda s: expected(solution, s))
+def solved_gradient(solution: Solution, matrices: bool = True) -> Gradient:
+    """The derivatives of log Z of an upward pass; by matrices, too, if these are wanted."""
+    pairs = SolvedPairs(solution) if matrices else None
+    return _gradient(solution.potential, pairs, lambda statistic: expected(solution, statistic))
 
 
 def _gradient(
-    model: Potential, pairs: ExpectedPairs, mean: Callable[[Potential], float]
+    model: Potential, pairs: ExpectedPairs | None, mean: Callable[[Potential], float]
 ) -> Gradient:
     """The derivatives of log Z, given expectations over the posterior.
 
     Where the energy is a sum over pairs, its derivatives by the pairs give that by beta as well.
     """
-    energies = {id(part): part.pair_energy(pairs) for part in model.parts}
+    energies = {
+        id(part): None if pairs is None else part.pair_energy(pairs) for part in model.parts
+    }
     values: dict[str, Any] = {}
     for name, (part, own) in model.named_parameters().items():
         energy = energies[id(part)] if own == "beta" else None

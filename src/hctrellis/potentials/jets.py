@@ -114,7 +114,58 @@ class _RateSlope(Potential):
         return f", by {self.name} of {self.model!r}"
 
 
-class Ginkgo(_Jet):
+class Shower(_Jet):
+    """A model of jets with a threshold t_cut, whose first splitting may have a rate of its own."""
+
+    upper: float = 1.0
+    """Below which ratios of squared masses are drawn."""
+
+    def __init__(
+        self,
+        momenta: npt.ArrayLike,
+        lam: float,
+        t_cut: float,
+        lam_root: float | None,
+        labels: Iterable[object] | None,
+        on_shell: OnShell,
+    ) -> None:
+        self.t_cut = as_between(t_cut, "t_cut", LEAST_SQUARE)
+        super().__init__(momenta, lam, labels, on_shell)
+        self._lam_root = None if lam_root is None else as_between(lam_root, "lam_root", *RATES)
+
+    @property
+    def lam_root(self) -> float:
+        """The decay rate of the first splitting: that of all others if none was given."""
+        return self.lam if self._lam_root is None else self._lam_root
+
+    @lam_root.setter
+    def lam_root(self, value: float) -> None:
+        self._lam_root = value
+
+    def parameters(self) -> dict[str, float]:
+        """lam, and lam_root if it was given (if not, lam is the rate of all splittings)."""
+        return super().parameters() | (
+            {} if self._lam_root is None else {"lam_root": self._lam_root}
+        )
+
+    def slope_params(self, name: str, root: bool) -> tuple[float, ...]:
+        lam = self.lam_root if root else self.lam
+        applies = self._lam_root is None or root == (name == "lam_root")
+        return (lam, self.t_cut, 2 * _log_norm_slope(lam, self.upper), float(applies))
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        lam = self.lam_root if root else self.lam
+        return (lam, self.t_cut, 2 * _log_norm(lam, self.upper) + self.log_measure)
+
+    log_measure: float = -math.log(4 * math.pi)
+    """What every splitting adds to its log weight, whatever the rates."""
+
+    def _details(self) -> str:
+        root = "" if self.lam_root == self.lam else f", lam_root={self.lam_root:g}"
+        return f", lam={self.lam:g}, t_cut={self.t_cut:g}{root}"
+
+
+class Ginkgo(Shower):
     r"""The toy shower Ginkgo: splittings ordered by mass, with a threshold t_cut.
 
     With t_P the parent's squared mass, t_1 >= t_2 those of the children (0 for a leaf) and
@@ -170,25 +221,8 @@ class Ginkgo(_Jet):
         non_stop: bool = False,
         on_shell: OnShell = "auto",
     ) -> None:
-        self.t_cut = as_between(t_cut, "t_cut", LEAST_SQUARE)
-        super().__init__(momenta, lam, labels, on_shell)
+        super().__init__(momenta, lam, t_cut, lam_root, labels, on_shell)
         self.non_stop = bool(non_stop)
-        self._lam_root = None if lam_root is None else as_between(lam_root, "lam_root", *RATES)
-
-    @property
-    def lam_root(self) -> float:
-        """The decay rate of the first splitting: that of all others if none was given."""
-        return self.lam if self._lam_root is None else self._lam_root
-
-    @lam_root.setter
-    def lam_root(self, value: float) -> None:
-        self._lam_root = value
-
-    def parameters(self) -> dict[str, float]:
-        """lam, and lam_root if it was given (if not, lam is the rate of all splittings)."""
-        return super().parameters() | (
-            {} if self._lam_root is None else {"lam_root": self._lam_root}
-        )
 
     def slope_code(self) -> SplitCode:
         from hctrellis.kernels import splits
@@ -196,37 +230,27 @@ class Ginkgo(_Jet):
         code: SplitCode = splits.NON_STOP_SLOPE if self.non_stop else splits.GINKGO_SLOPE
         return code
 
-    def slope_params(self, name: str, root: bool) -> tuple[float, ...]:
-        lam = self.lam_root if root else self.lam
-        applies = self._lam_root is None or root == (name == "lam_root")
-        return (lam, self.t_cut, 2 * _log_norm_slope(lam), float(applies))
-
     def code(self) -> SplitCode:
         from hctrellis.kernels import splits
 
         code: SplitCode = splits.GINKGO_NON_STOP if self.non_stop else splits.GINKGO
         return code
 
-    def params(self, root: bool = False) -> tuple[float, ...]:
-        lam = self.lam_root if root else self.lam
-        return (lam, self.t_cut, 2 * _log_norm(lam) - math.log(4 * math.pi))
-
     def _details(self) -> str:
-        root = "" if self.lam_root == self.lam else f", lam_root={self.lam_root:g}"
-        later = ", non_stop" if self.non_stop else ""
-        return f", lam={self.lam:g}, t_cut={self.t_cut:g}{root}{later}"
+        return super()._details() + (", non_stop" if self.non_stop else "")
 
 
-def _log_norm(lam: float) -> float:
-    """log of lam / (1 - e^-lam)."""
-    return math.log(lam) - math.log(-math.expm1(-lam))
+def _log_norm(lam: float, upper: float = 1.0) -> float:
+    """log of lam / (1 - e^(-lam upper))."""
+    return math.log(lam) - math.log(-math.expm1(-lam * upper))
 
 
-def _log_norm_slope(lam: float) -> float:
-    """The derivative of that with respect to lam, 1 / lam - 1 / (e^lam - 1)."""
-    if lam < 1e-3:  # the two terms nearly cancel
-        return 0.5 - lam / 12 + lam**3 / 720
-    return 1 / lam - (1 / math.expm1(lam) if lam < 700 else 0.0)
+def _log_norm_slope(lam: float, upper: float = 1.0) -> float:
+    """The derivative of that with respect to lam, 1 / lam - upper / (e^(lam upper) - 1)."""
+    x = lam * upper
+    if x < 1e-3:  # the two terms nearly cancel
+        return upper * (0.5 - x / 12 + x**3 / 720)
+    return upper * (1 / x - (1 / math.expm1(x) if x < 700 else 0.0))
 
 
 class JetMass(_Jet):

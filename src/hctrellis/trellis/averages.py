@@ -120,7 +120,7 @@ def _with_value(solution: CompiledSolution, part: Potential) -> tuple[Terms, Flo
     terms, lattice, code = solution.terms, Lattice(part.n_leaves), part.code()
     assert code is not None
     described = part.describe(lattice)
-    codes = (*terms.codes, replace(code, averaged=True))
+    codes = (*terms.codes, replace(code, role="factor"))
     distances = part.distances if code.cross is not None else terms.distances
     assert distances is not None
     low_bits = _low_bits(part.n_leaves, linear=False)

@@ -77,7 +77,7 @@ class Terms:
 
     @property
     def forbids_splits(self) -> bool:
-        return any(code.users for code in self.codes)
+        return any(code.users or code.forbids for code in self.codes)
 
 
 def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) -> Terms:
