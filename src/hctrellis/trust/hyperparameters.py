@@ -61,7 +61,7 @@ def _log_masses() -> FloatArray:
     return masses
 
 
-class Fit(NamedTuple):
+class Optimum(NamedTuple):
     """What was found.
 
     Attributes
@@ -90,7 +90,7 @@ def fit(
     columns: float | None,
     rng: np.random.Generator,
     progress: Progress,
-) -> Fit:
+) -> Optimum:
     """The hyperparameters of greatest evidence, and the effective number of columns.
 
     Parameters
@@ -117,7 +117,7 @@ def fit(
         if done + 1 < rounds:
             target.columns = effective_columns(target.contrasts(u))
     volume = _log_volume(objective, u, free)
-    return Fit(u, target.columns, volume, n_evaluations, is_exact)
+    return Optimum(u, target.columns, volume, n_evaluations, is_exact)
 
 
 def _maximise(

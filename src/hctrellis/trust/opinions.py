@@ -54,7 +54,7 @@ class SecondOpinion:
         rest = f"; and {_counted(more, 'other')}" if more > 0 else ""
         return (
             f"{_upper(one)} and {other} disagree about {_counted(len(self.disputed), 'cluster')}, "
-            f"which should not be relied on ({shown}{rest}); both find {together} likely."
+            f"so be careful with these ({shown}{rest}); both find {together} likely."
         )
 
     def _told(self, opinion: Opinion) -> str:
@@ -85,7 +85,7 @@ def second_opinion(
     >>> sure, unsure = (hct.infer(hct.Linkage(table, beta=beta)) for beta in (20.0, 0.2))
     >>> print(hct.second_opinion(sure, unsure, ("one", "another")).sentence)
     ... # doctest: +ELLIPSIS
-    One and another disagree about 2 clusters, which should not be relied on ({0, 1}: 1.00 by ...
+    One and another disagree about 2 clusters, so be careful with these ({0, 1}: 1.00 by one, ...
     """
     for post in (first, second):
         if not isinstance(post, Posterior):
