@@ -219,7 +219,7 @@ def _infer(potential: hct.Potential, request: Request, console: Console) -> hct.
     n = potential.n_leaves
     if n <= MAX_EXACT_LEAVES:
         with bar("splits", hidden=n < SLOW_LEAVES or _hidden(request, console)) as progress:
-            post = hct.infer(potential, progress=progress)
+            post = hct.infer(potential, hct.FullTrellis(n), progress=progress)
         with _said(request, console, "Probabilities of the clusters ..."):
             post.cluster_probabilities()
         return post

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from hctrellis.chains.anneal import anneal
+from hctrellis.chains.chains import Chains
 from hctrellis.potentials.contrasts import Prior, StudentContrasts
-from hctrellis.sampling.anneal import anneal
-from hctrellis.sampling.chains import Chains
 from hctrellis.support.checks import as_positive
 from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.progress import Progress, followed

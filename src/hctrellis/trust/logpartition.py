@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hctrellis.chains.chains import Chains
 from hctrellis.clusters import Lattice, split_members
 from hctrellis.posterior.sample import draw
 from hctrellis.potentials.contrasts import StudentContrasts, contrast_matrix, log_constant
-from hctrellis.sampling.chains import Chains
 from hctrellis.search import greedy
 from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.steps import check_stop

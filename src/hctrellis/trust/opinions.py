@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
 
 LIKELY = 0.5  # clusters of at least this probability are held by a model
 GAP = 0.25  # between two probabilities, from which on models disagree
@@ -65,15 +65,15 @@ class SecondOpinion:
 
 
 def second_opinion(
-    first: Posterior,
-    second: Posterior,
+    first: BasePosterior,
+    second: BasePosterior,
     names: tuple[str, str] = ("the first model", "the second model"),
 ) -> SecondOpinion:
     """Where two posteriors over the same leaves agree and disagree.
 
     Parameters
     ----------
-    first, second : Posterior
+    first, second : Posterior or SampledPosterior
         For instance of `Linkage` with a chosen beta, and of `Contrasts`.
     names : tuple of str
         What to call the two models in sentences.
@@ -88,7 +88,7 @@ def second_opinion(
     One and another disagree about 2 clusters, so be careful with these ({0, 1}: 1.00 by one, ...
     """
     for post in (first, second):
-        if not isinstance(post, Posterior):
+        if not isinstance(post, BasePosterior):
             raise TypeError(f"expected a Posterior, got {type(post).__name__}")
     if set(first.labels) != set(second.labels):
         odd = sorted(set(first.labels) ^ set(second.labels))[0]
