@@ -1,5 +1,6 @@
 """Contrasts: a normalised density, its evidence and gradient, the fit, and what is said of it."""
 
+import json
 import math
 import pickle
 from functools import cache
@@ -16,6 +17,7 @@ import hctrellis as hct
 import naive
 from gallery import points
 from hctrellis.batch.lanes import solve_group
+from hctrellis.cli import main
 from hctrellis.clusters import split_members
 from hctrellis.potentials.contrasts import StudentContrasts, contrast_matrix
 from hctrellis.trust import hyperparameters as hyper
@@ -401,3 +403,21 @@ def test_start_is_inside_the_bounds():
     low, high = np.array(hyper.BOUNDS).T
     assert (low < START).all()
     assert (high > START).all()
+
+
+# ---- the command line -------------------------------------------------------------------------
+
+
+def test_on_the_command_line(tmp_path, capfd):
+    table, path = groups(6, 3, 1), tmp_path / "table.csv"
+    lines = [",".join(map(repr, map(float, row))) for row in table]
+    path.write_text("\n".join(["a,b,c", *lines]) + "\n", "utf-8")
+    found = tmp_path / "found.json"
+    assert main(["infer", str(path), "-p", "contrasts", "--json", str(found)]) == 0
+    post = hct.infer(hct.Contrasts(table))
+    answers = json.loads(found.read_text("utf-8"))
+    assert answers["log_partition"] == pytest.approx(post.log_partition, abs=1e-9)
+    assert answers["beta"] is None
+    assert "no beta was chosen" in " ".join("".join(capfd.readouterr()).split())
+    assert main(["infer", str(path), "-p", "contrasts", "--beta", "2"]) != 0
+    assert "has no beta" in "".join(capfd.readouterr())
