@@ -17,6 +17,7 @@ import hctrellis as hct
 import naive
 from hctrellis.kernels import splits
 from hctrellis.kernels.bind import bind
+from hctrellis.potentials.contrasts import StudentContrasts
 from hctrellis.support.progress import silent
 from hctrellis.trellis.full import _solve_numpy
 
@@ -223,6 +224,12 @@ def jet_mass(name, jet, lam, **options):
     return Problem(name, len(jet), lambda: hct.JetMass(jet, lam), psi, **options)
 
 
+def contrasts(name, table, sigma, tau, gamma, nu, columns, **options):
+    given = (sigma, tau, gamma, nu, columns)
+    psi = naive.contrasts(table, *given)
+    return Problem(name, len(table), lambda: StudentContrasts(table, *given), psi, **options)
+
+
 def beta_splitting(name, n, shape, **options):
     psi = naive.beta_splitting(shape)
     return Problem(name, n, lambda: hct.BetaSplitting(n, shape), psi, **options)
@@ -267,6 +274,7 @@ def _models(n, seed):
     yield ginkgo("ginkgo, non-stop, root rate", heavy, 1.5, 2.0, lam_root=3.0, non_stop=True)
     yield jet_mass("jet mass", heavy, 2.0)
     yield jet_mass("jet mass, massless", jet, 0.8)
+    yield contrasts("contrasts", table, 0.5, 1.5, 1.2, 4.0, 1.5)
     yield beta_splitting("yule", n, 0.0)
     yield beta_splitting("balanced", n, 4.0)
     yield beta_splitting("caterpillars", n, -1.8)
@@ -308,6 +316,7 @@ def _ties():
         rough = {"tolerance": 1e-7} if method in ("centroid", "ward") else {}
         yield linkage(f"{method}, square", method, SQUARE, 2.0, **rough)
         yield linkage(f"{method}, duplicates", method, DUPLICATES, 1.0, **rough)
+    yield contrasts("contrasts, duplicates", DUPLICATES, 0.1, 1.0, 0.5, 2.0, 2.0)
     for method in ("single", "complete", "average"):
         yield precomputed(f"{method}, equal", method, equal_distances(6), 1.0, flat=True)
     yield dasgupta("dasgupta, clique", equal_distances(6), 0.5, flat=True)

@@ -303,6 +303,27 @@ def linkage(points, method, beta=1.0):
     return from_distances(extreme, distance_matrix(points), beta)
 
 
+def contrasts(points, sigma, tau, gamma, nu, columns):
+    """Student's t of the contrast of two means, in `columns` dimensions; Yule trees.
+
+    The probability of a Yule tree is 1 / n! times 2 / (|P| - 1) for each of its clusters.
+    """
+    n, d = len(points), len(points[0])
+
+    def psi(left, right):
+        a, b = len(left), len(right)
+        q = a * b / (a + b)
+        v = sigma**2 + tau**2 * q**gamma
+        square = q * centroid_distance(points, left, right) ** 2 * columns / d
+        density = math.lgamma((nu + columns) / 2) - math.lgamma(nu / 2)
+        density -= columns / 2 * math.log(math.pi * nu * v)
+        density -= (nu + columns) / 2 * math.log(1 + square / (nu * v))
+        root = math.log(math.factorial(n)) if a + b == n else 0.0
+        return density + math.log(2 / (a + b - 1)) - root
+
+    return psi
+
+
 def beta_splitting(shape):
     """The probability that a cluster is split into just these two, with fractions."""
 

@@ -126,6 +126,8 @@ def _from_trees(request: Request, trees: WeightedTrees) -> Answers:
 
 def _from_items(request: Request, items: Items, console: Console) -> Answers:
     name = _model(request, items)
+    if name == "contrasts":
+        return _by_contrasts(request, items, console)
     if request.bootstrap is not None and items.kind != "features":
         raise ValueError(f"--bootstrap resamples columns of features; these are {items.kind}")
     make = _maker(name, items, request.metric)
@@ -155,11 +157,29 @@ def _from_items(request: Request, items: Items, console: Console) -> Answers:
         return replace(answers, moves=_moves(make, table, answers))
 
 
+def _by_contrasts(request: Request, items: Items, console: Console) -> Answers:
+    """By the model of tables that is fitted to the table and has no beta."""
+    if request.beta is not None or request.bootstrap is not None:
+        raise ValueError(
+            "--potential contrasts has no beta and is not resampled; leave out --beta and "
+            "--bootstrap"
+        )
+    with bar("fits", hidden=_hidden(request, console)) as progress:
+        model = hct.Contrasts(items.used, labels=items.labels, rng=request.seed, progress=progress)
+    post = _infer(model, request, console)
+    settings = [_settings(request, items, "contrasts")[0], ("Potential", repr(model))]
+    notes = [*items.notes, model.sentence]
+    return Answers(post, items, _watched(request, post), settings, notes)
+
+
 def _model(request: Request, items: Items) -> str:
     """The model that was asked for, or what fits the data."""
     name = request.model or ("dasgupta" if items.kind == "similarities" else "average")
-    if (name in LINKAGES) == (items.kind == "similarities"):
+    if name == "contrasts" and items.kind == "features":
+        return name
+    if name == "contrasts" or (name in LINKAGES) == (items.kind == "similarities"):
         needs = "features or --distances" if name in LINKAGES else "a matrix of --similarities"
+        needs = "features" if name == "contrasts" else needs
         raise ValueError(f"--potential {name} needs {needs}; {items.name} was read as {items.kind}")
     if items.kind != "features" and request.metric != "euclidean":
         raise ValueError(f"--metric is for features; {items.name} was read as {items.kind}")

@@ -106,6 +106,7 @@ class TableModel(StrEnum):
     centroid = "centroid"
     dasgupta = "dasgupta"
     correlation = "correlation"
+    contrasts = "contrasts"
 
 
 class Missing(StrEnum):
@@ -250,7 +251,8 @@ def infer(
             case_sensitive=False,
             rich_help_panel=MODEL,
             help="How a merge is weighed: the height of a linkage (default: average), or for "
-            "--similarities Dasgupta's cost (default there) or correlation clustering.",
+            "--similarities Dasgupta's cost (default there) or correlation clustering; contrasts: "
+            "a model of tables that is fitted to the table and needs no beta.",
         ),
     ] = None,
     metric: Annotated[
