@@ -22,6 +22,10 @@ STEP = 1e-4  # relative to the size of a parameter, for differences of derivativ
 IMPOSSIBLE = 1e10  # what a data set that is impossible adds, so that minimisers turn back
 
 
+LEAST = {"lam": 1e-6, "lam_root": 1e-6, "beta": 0.0, "shape": -2 + 1e-6}
+"""Below which some parameters have no meaning."""
+
+
 class NegativeLogLikelihood:
     """Minus the sum of log Z over data sets, as a function of parameters that they share.
 
@@ -82,9 +86,11 @@ class NegativeLogLikelihood:
     ) -> None:
         self._threads = threads
         self.n_evaluations = 0
+        self.impossible = np.empty(0, np.int64)
         self._known: tuple[tuple[float, ...], float, FloatArray] | None = None
         self._sets: DataSets | JetSets
         self.selection: Selection | None = None
+        self.seen: Selection | None = None
         jets = as_jets(model, data, n_leaves, column, parameters)
         if jets is None:
             if n_leaves is not None:
@@ -97,6 +103,7 @@ class NegativeLogLikelihood:
             one = jets.model([[1.0, 0.0, 0.0, 0.0]], **jets.parameters)
             self.start = _free(one.parameters(), free)
             self.selection = jets.selection
+            self.seen = jets.seen
             self._sets = JetSets(jets.model, jets.particles, jets.parameters, tuple(self.start))
             kinds = {jets.model}
         self.is_density = kinds <= DENSITIES
@@ -150,7 +157,9 @@ class NegativeLogLikelihood:
         for k, value in enumerate(point):
             step = np.zeros(len(point))
             step[k] = STEP * max(abs(value), STEP)
-            far = self._at(tuple(point + step))[1] - self._at(tuple(point - step))[1]
+            inside = point.copy()
+            inside[k] = max(value, LEAST.get(self.names[k], -np.inf) + step[k])
+            far = self._at(tuple(inside + step))[1] - self._at(tuple(inside - step))[1]
             rows.append(far / (2 * step[k]))
         matrix = np.array(rows)
         both: FloatArray = (matrix + matrix.T) / 2
@@ -161,6 +170,7 @@ class NegativeLogLikelihood:
         named = dict(zip(self.names, point, strict=True))
         table = log_partitions(self._sets, named, self._threads)
         possible = table[:, 0] > -np.inf
+        self.impossible = np.flatnonzero(~possible)
         cost = float(-table[possible, 0].sum() + IMPOSSIBLE * (~possible).sum())
         slope: FloatArray = -table[possible, 1:].sum(axis=0)
         if self.selection is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hctrellis.support.checks import as_count
+from hctrellis.support.imports import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -60,32 +61,27 @@ def interval_of(fit: Any, name: str, level: float) -> Interval:
 def _end(fit: Any, name: str, wanted: float) -> tuple[float, bool]:
     """Where the square root of twice the drop is `wanted` (negative: below the estimate).
 
-    That root is almost linear, so a few steps of the secant method are enough.
+    That root is almost linear, so that a few steps find it between two values.
     """
+    with ONE_AT_A_TIME:
+        from scipy.optimize import brentq
+
     best, error = fit.estimates[name], fit.errors[name]
     bound = fit.bounds[name][0 if wanted < 0 else 1]
-    if not error > 0:
-        error = 0.1 * max(abs(best), 1e-3)
+    step = wanted * (error if error > 0 else 0.1 * max(abs(best), 1e-3))
 
     def missing(x: float) -> float:
         return math.sqrt(2 * max(drop_at(fit, name, x), 0.0)) - abs(wanted)
 
-    inside, below = best, -abs(wanted)
-    x = best + wanted * error
+    inner = best
     for _ in range(MOST_STEPS):
-        beyond = (x - bound) * wanted >= 0
-        if beyond:
-            if missing(bound) <= 0:
+        outer = max(inner + step, bound) if wanted < 0 else min(inner + step, bound)
+        if outer == inner or missing(outer) < 0:
+            if outer == bound:
                 return bound, True
-            x = (inside + bound) / 2
-        found = missing(x)
-        if abs(found) < CLOSE:
-            return x, False
-        if x == inside or found == below:
-            break
-        step = -found * (x - inside) / (found - below)
-        inside, below = x, found
-        x += float(np.clip(step, -4 * error, 4 * error))
+            inner, step = outer, 1.6 * step
+            continue
+        return float(brentq(missing, inner, outer, xtol=CLOSE * abs(step), rtol=1e-12)), False
     raise ValueError(f"no end of the interval of {name} was found: the likelihood is too flat")
 
 
