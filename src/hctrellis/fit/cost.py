@@ -30,9 +30,10 @@ class NegativeLogLikelihood:
     """Minus the sum of log Z over data sets, as a function of parameters that they share.
 
     It can be given to any minimiser: it is called with one number per parameter, in the order of
-    `names`, as are its exact derivatives, ``cost.grad``. For instance, with iminuit::
+    `names`, as are its exact derivatives, ``cost.grad``. For instance, with iminuit, which finds
+    the derivatives by itself::
 
-        m = Minuit(cost, *cost.start.values(), name=cost.names, grad=cost.grad)
+        minuit = Minuit(cost, *cost.start.values(), name=cost.names)
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ class NegativeLogLikelihood:
             found = found - self.selection.log_probabilities(named)
         return found
 
-    def hessian(self, *values: float) -> FloatArray:
+    def curvature(self, *values: float) -> FloatArray:
         """The matrix of second derivatives: differences of the exact first ones."""
         point = np.array(values, float)
         rows = []
@@ -164,6 +165,10 @@ class NegativeLogLikelihood:
         matrix = np.array(rows)
         both: FloatArray = (matrix + matrix.T) / 2
         return both
+
+    def g2(self, *values: float) -> FloatArray:
+        """The second derivatives by each parameter, which iminuit asks for under this name."""
+        return np.diagonal(self.curvature(*values)).copy()
 
     def _at(self, point: tuple[float, ...]) -> tuple[float, FloatArray]:
         self.n_evaluations += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from importlib.util import find_spec
-from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,10 +58,7 @@ def _with_iminuit(
         from iminuit import Minuit
     except ImportError:
         raise ImportError('this minimiser needs iminuit: pip install "hctrellis[fit]"') from None
-    more = {}
-    if "g2" in signature(Minuit.__init__).parameters:  # it asks for them where a slope is no guide
-        more["g2"] = lambda *x: np.diagonal(cost.hessian(*x))
-    minuit = Minuit(cost, *start, name=cost.names, grad=cost.grad, **more)
+    minuit = Minuit(cost, *start, name=cost.names, grad=cost.grad)
     minuit.limits = [bounds[name] for name in cost.names]
     minuit.strategy = 0
     minuit.migrad()

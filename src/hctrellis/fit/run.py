@@ -266,7 +266,7 @@ def _covariance(
     )
     covariance = np.full((len(x), len(x)), np.nan)
     if inside.any():
-        curvature = cost.hessian(*x)[np.ix_(inside, inside)]
+        curvature = cost.curvature(*x)[np.ix_(inside, inside)]
         if (np.linalg.eigvalsh(curvature) > 0).all():
             covariance[np.ix_(inside, inside)] = np.linalg.inv(curvature)
     return covariance
