@@ -13,34 +13,6 @@ import naive
 from gallery import LevelTrellis
 from hctrellis.fit.selection import leaf_counts
 
-CUT = 0.999
-
-
-def oracle(momenta, lam, t_cut, lam_root=None):
-    """The formula of the documentation, split by split, with plain sets."""
-    n = len(momenta)
-
-    def f(r, rate):
-        return rate * math.exp(-rate * r) / -math.expm1(-CUT * rate) if r < CUT else 0.0
-
-    def psi(left, right):
-        both = left | right
-        rate = lam_root if lam_root is not None and len(both) == n else lam
-        tp, tl, tr = (max(naive.squared_mass(momenta, c), 0.0) for c in (both, left, right))
-        stopped = [t for c, t in ((left, tl), (right, tr)) if len(c) == 1]
-        if tp <= t_cut or any(t > t_cut for t in stopped):
-            return -math.inf
-
-        def g(a, b):
-            rest = (math.sqrt(tp) - math.sqrt(a)) ** 2
-            return f(a / tp, rate) / tp * f(b / rest, rate) / rest
-
-        k = (tp - tl - tr) ** 2 - 4 * tl * tr
-        value = (g(tl, tr) + g(tr, tl)) / (4 * math.pi) * 8 * tp / math.sqrt(k)
-        return math.log(value) if value > 0 else -math.inf
-
-    return psi
-
 
 def levels(model):
     trellis = LevelTrellis(model.n_leaves)
@@ -57,7 +29,7 @@ def test_sums_over_trees_are_those_of_the_formula(jets, solve):
     for jet in jets[:25]:
         if jet.n_leaves <= 6:
             model = hct.GinkgoDensity(jet.momenta, 1.3, 30.0, 2.1)
-            trees = naive.listing(jet.n_leaves, oracle(jet.momenta, 1.3, 30.0, 2.1))
+            trees = naive.listing(jet.n_leaves, naive.ginkgo_density(jet.momenta, 1.3, 30.0, 2.1))
             post = solve(model)
             assert post.log_partition == pytest.approx(naive.log_partition(trees), abs=1e-10)
             assert post.n_trees == naive.n_trees(trees)
