@@ -102,7 +102,7 @@ def fit(
     given = {name: value for name, value in options.items() if value is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = _fitted(jets, potential.value, names, lam=lam, **given)
+        found = _fitted(jets, potential.value, names, lam=lam, progress=not quiet, **given)
     for each in {str(warning.message) for warning in caught}:
         typer.echo(f"warning: {each}", err=True)
     rows = _rows(found, level)

@@ -14,6 +14,7 @@ from hctrellis.fit.selection import Selection
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.prior import BetaSplitting
+from hctrellis.support.progress import Progress, silent
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -87,6 +88,7 @@ class NegativeLogLikelihood:
     ) -> None:
         self._threads = threads
         self.n_evaluations = 0
+        self.report: Progress = silent
         self.impossible = np.empty(0, np.int64)
         self._known: tuple[tuple[float, ...], float, FloatArray] | None = None
         self._sets: DataSets | JetSets
@@ -172,6 +174,7 @@ class NegativeLogLikelihood:
 
     def _at(self, point: tuple[float, ...]) -> tuple[float, FloatArray]:
         self.n_evaluations += 1
+        self.report(self.n_evaluations, None)
         named = dict(zip(self.names, point, strict=True))
         table = log_partitions(self._sets, named, self._threads)
         possible = table[:, 0] > -np.inf

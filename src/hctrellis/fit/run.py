@@ -13,6 +13,7 @@ import numpy as np
 from hctrellis.fit.cost import LEAST, NegativeLogLikelihood
 from hctrellis.fit.minimise import Bounds, minimise
 from hctrellis.fit.profile import Interval, Profile, interval_of, profile_of
+from hctrellis.support.progress import Progress, followed, silent
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -132,6 +133,7 @@ def fit(
     minimiser: Minimiser = "auto",
     column: str | None = None,
     threads: int | None = None,
+    progress: Progress | bool | None = None,
     **parameters: Any,
 ) -> Fit:
     """Maximum marginal likelihood: the parameters at which the sum of log Z is largest.
@@ -164,6 +166,9 @@ def fit(
     column : str, optional
         Which column of a table or file of jets to take the momenta from.
     threads : int, optional
+    progress : bool or callable, optional
+        True shows how often the likelihood was computed; a callable is called as
+        progress(evaluations, None).
     **parameters
         Those of the model: values of fixed ones, and where to start for free ones.
 
@@ -192,11 +197,13 @@ def fit(
         **parameters,
     )
     limits = _as_bounds(cost, bounds)
-    _refuse_impossible(cost)
-    found = minimise(cost, limits, minimiser)
+    with followed(progress, "evaluations") as cost.report:
+        _refuse_impossible(cost)
+        found = minimise(cost, limits, minimiser)
+        covariance = _covariance(cost, found.x, limits)
+    cost.report = silent
     point = dict(zip(cost.names, map(float, found.x), strict=True))
     _warn_if_selected(cost, point)
-    covariance = _covariance(cost, found.x, limits)
     errors = np.sqrt(np.diagonal(covariance))
     return Fit(
         point,
