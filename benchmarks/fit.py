@@ -161,9 +161,9 @@ def show(
     )
     targets.at_most("the same, CPU seconds of two cores", 60, seconds[1], " s")
     for each in pulls:
-        targets.at_most(f"{each.what}, |mean of pulls|", 0.2, abs(each.pulls.mean()))
+        targets.at_most(f"{each.what}, size of the mean of pulls", 0.2, abs(each.pulls.mean()))
         width = float(each.pulls.std(ddof=1))
-        targets.at_most(f"{each.what}, |width of pulls - 1|", 0.15, abs(width - 1))
+        targets.at_most(f"{each.what}, width of pulls less 1", 0.15, abs(width - 1))
     worst = max(float(row[-2]) for row in costs)
     targets.at_most("a gradient after the marginals, in units of these", 2, worst)
     worst = max(float(row[-1]) for row in costs)
