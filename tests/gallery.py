@@ -219,6 +219,13 @@ def ginkgo(name, jet, lam, t_cut, lam_root=None, non_stop=False, **options):
     return Problem(name, len(jet), make, psi, **options)
 
 
+def density(name, jet, lam, t_cut, lam_root=None, **options):
+    psi = naive.ginkgo_density(jet, lam, t_cut, lam_root)
+    return Problem(
+        name, len(jet), lambda: hct.GinkgoDensity(jet, lam, t_cut, lam_root), psi, **options
+    )
+
+
 def jet_mass(name, jet, lam, **options):
     psi = naive.jet_mass(jet, lam)
     return Problem(name, len(jet), lambda: hct.JetMass(jet, lam), psi, **options)
@@ -272,6 +279,8 @@ def _models(n, seed):
     yield ginkgo("ginkgo, root rate", heavy, 1.5, 0.5, lam_root=3.0)
     yield ginkgo("ginkgo, non-stop", jet, 1.5, 0.5, non_stop=True)
     yield ginkgo("ginkgo, non-stop, root rate", heavy, 1.5, 2.0, lam_root=3.0, non_stop=True)
+    yield density("density", jet, 1.5, 0.01, compiled=False)
+    yield density("density, root rate", heavy, 1.5, 2.5, lam_root=3.0, compiled=False)
     yield jet_mass("jet mass", heavy, 2.0)
     yield jet_mass("jet mass, massless", jet, 0.8)
     yield contrasts("contrasts", table, 0.5, 1.5, 1.2, 4.0, 1.5)
@@ -301,6 +310,7 @@ def _forbidden():
     yield ginkgo("ginkgo, pair at the threshold", COLLINEAR[1:], 1.5, 8.0)
     yield ginkgo("ginkgo, non-stop, pair at the threshold", COLLINEAR[1:], 1.5, 8.0, non_stop=True)
     yield ginkgo("ginkgo, non-stop, some forbidden", momenta(7, 3), 1.5, 20.0, non_stop=True)
+    yield density("density, some forbidden", momenta(6, 4), 1.5, 5.0, compiled=False)
     yield jet_mass("jet mass, collinear pair", COLLINEAR, 1.5)
     yield added(
         "forbidden twice",

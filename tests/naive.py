@@ -242,6 +242,37 @@ def ginkgo(momenta, lam, t_cut, lam_root=None, non_stop=False):
     return psi
 
 
+def ginkgo_density(momenta, lam, t_cut, lam_root=None, upper=0.999):
+    """The density of the leaves: splittings in either order, over their phase space."""
+    root = frozenset(range(len(momenta)))
+
+    def f(r, rate):
+        return rate * math.exp(-rate * r) / -math.expm1(-upper * rate) if r < upper else 0.0
+
+    @cache
+    def mass(cluster):
+        return squared_mass(momenta, cluster)
+
+    def psi(left, right):
+        rate = lam if lam_root is None or left | right != root else lam_root
+        parent, one, other = mass(left | right), mass(left), mass(right)
+        stopped = [mass(child) for child in (left, right) if len(child) == 1]
+        if parent <= t_cut or any(t > t_cut for t in stopped):
+            return -math.inf
+
+        def g(a, b):
+            rest = (math.sqrt(parent) - math.sqrt(a)) ** 2
+            return f(a / parent, rate) / parent * f(b / rest, rate) / rest if rest > 0 else 0.0
+
+        both = g(one, other) + g(other, one)
+        k = (parent - one - other) ** 2 - 4 * one * other
+        if both == 0 or k <= 0:
+            return -math.inf
+        return math.log(both / (4 * math.pi) * 8 * parent / math.sqrt(k))
+
+    return psi
+
+
 def jet_mass(momenta, lam):
     def f(t, T):
         return math.log(lam) - math.log(T) - math.log(-math.expm1(-lam)) - lam * t / T

@@ -13,6 +13,7 @@ import typer.core
 
 from hctrellis._version import __version__
 from hctrellis.cli.errors import INTERRUPTED, complain
+from hctrellis.cli.fit import ABOUT_FIT, as_leaves, fit
 
 ABOUT = (
     "Exact inference over hierarchical clusterings.\n\n"
@@ -493,18 +494,6 @@ def about_simulate(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def _leaves(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    low, _, high = text.partition(":")
-    try:
-        return int(low), int(high or low)
-    except ValueError:
-        raise typer.BadParameter(
-            f"give a number of leaves or a range such as 5:10; got {text!r}"
-        ) from None
-
-
 @simulate.command(help=ABOUT_JETS)
 def jets(
     output: Annotated[
@@ -515,7 +504,7 @@ def jets(
         str | None,
         typer.Option(
             metavar="LOW:HIGH",
-            callback=_leaves,
+            callback=as_leaves,
             help="Keep jets with this number of leaves, or in a range such as 5:10.",
         ),
     ] = None,
@@ -648,6 +637,9 @@ def batch(
         chunk_size=chunk_size,
     )
     raise typer.Exit(code)
+
+
+app.command(help=ABOUT_FIT)(fit)
 
 
 @app.command(help=ABOUT_REPRODUCE)

@@ -14,6 +14,7 @@ from hctrellis.fit.selection import Selection
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.prior import BetaSplitting
+from hctrellis.support.progress import Progress, silent
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -22,13 +23,18 @@ STEP = 1e-4  # relative to the size of a parameter, for differences of derivativ
 IMPOSSIBLE = 1e10  # what a data set that is impossible adds, so that minimisers turn back
 
 
+LEAST = {"lam": 1e-6, "lam_root": 1e-6, "beta": 0.0, "shape": -2 + 1e-6}
+"""Below which some parameters have no meaning."""
+
+
 class NegativeLogLikelihood:
     """Minus the sum of log Z over data sets, as a function of parameters that they share.
 
     It can be given to any minimiser: it is called with one number per parameter, in the order of
-    `names`, as are its exact derivatives, ``cost.grad``. For instance, with iminuit::
+    `names`, as are its exact derivatives, ``cost.grad``. For instance, with iminuit, which finds
+    the derivatives by itself::
 
-        m = Minuit(cost, *cost.start.values(), name=cost.names, grad=cost.grad)
+        minuit = Minuit(cost, *cost.start.values(), name=cost.names)
 
     Parameters
     ----------
@@ -82,9 +88,12 @@ class NegativeLogLikelihood:
     ) -> None:
         self._threads = threads
         self.n_evaluations = 0
+        self.report: Progress = silent
+        self.impossible = np.empty(0, np.int64)
         self._known: tuple[tuple[float, ...], float, FloatArray] | None = None
         self._sets: DataSets | JetSets
         self.selection: Selection | None = None
+        self.seen: Selection | None = None
         jets = as_jets(model, data, n_leaves, column, parameters)
         if jets is None:
             if n_leaves is not None:
@@ -97,6 +106,7 @@ class NegativeLogLikelihood:
             one = jets.model([[1.0, 0.0, 0.0, 0.0]], **jets.parameters)
             self.start = _free(one.parameters(), free)
             self.selection = jets.selection
+            self.seen = jets.seen
             self._sets = JetSets(jets.model, jets.particles, jets.parameters, tuple(self.start))
             kinds = {jets.model}
         self.is_density = kinds <= DENSITIES
@@ -143,24 +153,32 @@ class NegativeLogLikelihood:
             found = found - self.selection.log_probabilities(named)
         return found
 
-    def hessian(self, *values: float) -> FloatArray:
+    def curvature(self, *values: float) -> FloatArray:
         """The matrix of second derivatives: differences of the exact first ones."""
         point = np.array(values, float)
         rows = []
         for k, value in enumerate(point):
             step = np.zeros(len(point))
             step[k] = STEP * max(abs(value), STEP)
-            far = self._at(tuple(point + step))[1] - self._at(tuple(point - step))[1]
+            inside = point.copy()
+            inside[k] = max(value, LEAST.get(self.names[k], -np.inf) + step[k])
+            far = self._at(tuple(inside + step))[1] - self._at(tuple(inside - step))[1]
             rows.append(far / (2 * step[k]))
         matrix = np.array(rows)
         both: FloatArray = (matrix + matrix.T) / 2
         return both
 
+    def g2(self, *values: float) -> FloatArray:
+        """The second derivatives by each parameter, which iminuit asks for under this name."""
+        return np.diagonal(self.curvature(*values)).copy()
+
     def _at(self, point: tuple[float, ...]) -> tuple[float, FloatArray]:
         self.n_evaluations += 1
+        self.report(self.n_evaluations, None)
         named = dict(zip(self.names, point, strict=True))
         table = log_partitions(self._sets, named, self._threads)
         possible = table[:, 0] > -np.inf
+        self.impossible = np.flatnonzero(~possible)
         cost = float(-table[possible, 0].sum() + IMPOSSIBLE * (~possible).sum())
         slope: FloatArray = -table[possible, 1:].sum(axis=0)
         if self.selection is not None:

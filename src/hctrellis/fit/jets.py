@@ -21,12 +21,21 @@ if TYPE_CHECKING:
 
 
 class JetData(NamedTuple):
-    """Jets that are ready to be fitted."""
+    """Jets that are ready to be fitted.
+
+    Attributes
+    ----------
+    selection : Selection or None
+        What the likelihood has to be divided by, if jets were selected.
+    seen : Selection or None
+        The range of numbers of particles that occur, if jets were not selected here.
+    """
 
     model: JetPotential
     parameters: dict[str, Any]
     particles: Particles
     selection: Selection | None
+    seen: Selection | None
 
 
 def as_jets(
@@ -71,7 +80,11 @@ def as_jets(
             f"selection that depends on the rates: say n_leaves=(1, {MAX_EXACT_LEAVES}), which "
             "corrects for it, or raise t_cut"
         )
-    return JetData(cast(JetPotential, known), given, particles, selection)
+    seen = None
+    if known is GinkgoDensity and selection is None:
+        ends = (int(particles.sizes.min()), largest)
+        seen = Selection(ends, _root_squares(particles), given)
+    return JetData(cast(JetPotential, known), given, particles, selection, seen)
 
 
 def _starts(chunks: list[Any]) -> list[tuple[Any, int]]:
@@ -108,10 +121,12 @@ def _selected(
         raise ValueError(f"no jet has from {low} to {high} particles")
     momenta = particles.momenta[np.repeat(kept, particles.sizes)]
     chosen = Particles(momenta, particles.sizes[kept], {})
-    roots = np.add.reduceat(chosen.momenta, np.cumsum(chosen.sizes) - chosen.sizes)
-    return chosen, Selection((low, high), _squares(roots), parameters)
+    return chosen, Selection((low, high), _root_squares(chosen), parameters)
 
 
-def _squares(momenta: FloatArray) -> FloatArray:
-    squares: FloatArray = momenta[:, 0] ** 2 - (momenta[:, 1:] ** 2).sum(axis=1)
+def _root_squares(particles: Particles) -> FloatArray:
+    """The squared mass of each jet."""
+    starts = np.cumsum(particles.sizes) - particles.sizes
+    roots = np.add.reduceat(particles.momenta, starts)
+    squares: FloatArray = roots[:, 0] ** 2 - (roots[:, 1:] ** 2).sum(axis=1)
     return np.maximum(squares, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,33 +61,42 @@ def interval_of(fit: Any, name: str, level: float) -> Interval:
 def _end(fit: Any, name: str, wanted: float) -> tuple[float, bool]:
     """Where the square root of twice the drop is `wanted` (negative: below the estimate).
 
-    That root is almost linear, so a few steps of the secant method are enough.
+    That root is almost linear, so that a step or two find it between two values.
     """
     best, error = fit.estimates[name], fit.errors[name]
     bound = fit.bounds[name][0 if wanted < 0 else 1]
-    if not error > 0:
-        error = 0.1 * max(abs(best), 1e-3)
+    step = wanted * (error if error > 0 else 0.1 * max(abs(best), 1e-3))
 
     def missing(x: float) -> float:
         return math.sqrt(2 * max(drop_at(fit, name, x), 0.0)) - abs(wanted)
 
-    inside, below = best, -abs(wanted)
-    x = best + wanted * error
+    inner, before = best, -abs(wanted)
     for _ in range(MOST_STEPS):
-        beyond = (x - bound) * wanted >= 0
-        if beyond:
-            if missing(bound) <= 0:
-                return bound, True
-            x = (inside + bound) / 2
-        found = missing(x)
-        if abs(found) < CLOSE:
-            return x, False
-        if x == inside or found == below:
-            break
-        step = -found * (x - inside) / (found - below)
-        inside, below = x, found
-        x += float(np.clip(step, -4 * error, 4 * error))
+        outer = max(inner + step, bound) if wanted < 0 else min(inner + step, bound)
+        found = before if outer == inner else missing(outer)
+        if found >= -CLOSE:
+            return _between(missing, (inner, before), (outer, found)), False
+        if outer == bound:
+            return bound, True
+        inner, before, step = outer, found, 1.6 * step
     raise ValueError(f"no end of the interval of {name} was found: the likelihood is too flat")
+
+
+def _between(
+    missing: Callable[[float], float], inner: tuple[float, float], outer: tuple[float, float]
+) -> float:
+    """Where a function is 0 between two points, given with its values of different signs.
+
+    By the rule of false position; an end that stays counts half (the Illinois rule).
+    """
+    for _ in range(MOST_STEPS):
+        if abs(outer[1]) < CLOSE:
+            break
+        x = inner[0] - inner[1] * (outer[0] - inner[0]) / (outer[1] - inner[1])
+        found = missing(x)
+        inner = outer if found * outer[1] < 0 else (inner[0], inner[1] / 2)
+        outer = (x, found)
+    return outer[0]
 
 
 def drop_at(fit: Any, name: str, value: float) -> float:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hctrellis.fit.cost import NegativeLogLikelihood
+from hctrellis.fit.cost import LEAST, NegativeLogLikelihood
 from hctrellis.fit.minimise import Bounds, minimise
 from hctrellis.fit.profile import Interval, Profile, interval_of, profile_of
+from hctrellis.support.progress import Progress, followed, silent
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
 Minimiser: TypeAlias = Literal["auto", "iminuit", "scipy"]
 
-LEAST = {"lam": 1e-6, "lam_root": 1e-6, "beta": 0.0, "shape": -2 + 1e-6}
-"""Below which some parameters have no meaning."""
 ONE_SIGMA = math.erf(math.sqrt(0.5))  # the level of an interval of one standard deviation
+MISSED = 15.0  # jets of unseen sizes that are expected: none would be seen once in e^15 times
 AT_BOUND = 1e-6  # relative distance to a bound that counts as none
 
 
@@ -132,6 +133,7 @@ def fit(
     minimiser: Minimiser = "auto",
     column: str | None = None,
     threads: int | None = None,
+    progress: Progress | bool | None = None,
     **parameters: Any,
 ) -> Fit:
     """Maximum marginal likelihood: the parameters at which the sum of log Z is largest.
@@ -164,6 +166,9 @@ def fit(
     column : str, optional
         Which column of a table or file of jets to take the momenta from.
     threads : int, optional
+    progress : bool or callable, optional
+        True shows how often the likelihood was computed; a callable is called as
+        progress(evaluations, None).
     **parameters
         Those of the model: values of fixed ones, and where to start for free ones.
 
@@ -192,9 +197,13 @@ def fit(
         **parameters,
     )
     limits = _as_bounds(cost, bounds)
-    found = minimise(cost, limits, minimiser)
+    with followed(progress, "evaluations") as cost.report:
+        _refuse_impossible(cost)
+        found = minimise(cost, limits, minimiser)
+        covariance = _covariance(cost, found.x, limits)
+    cost.report = silent
     point = dict(zip(cost.names, map(float, found.x), strict=True))
-    covariance = _covariance(cost, found.x, limits)
+    _warn_if_selected(cost, point)
     errors = np.sqrt(np.diagonal(covariance))
     return Fit(
         point,
@@ -208,6 +217,32 @@ def fit(
         cost,
         limits,
     )
+
+
+def _refuse_impossible(cost: NegativeLogLikelihood) -> None:
+    """Refuse data that no tree can explain, whatever the parameters."""
+    cost(*cost.start.values())
+    if len(cost.impossible) > 0:
+        raise ValueError(
+            f"{len(cost.impossible)} of {cost.n_data_sets} data sets are impossible under the "
+            f"model (number {cost.impossible[0]} is the first): every tree has weight 0; for jets, "
+            "t_cut may be wrong: no particle may have a squared mass above it"
+        )
+
+
+def _warn_if_selected(cost: NegativeLogLikelihood, point: Mapping[str, float]) -> None:
+    """Warn if jets with few or with many particles seem to have been left out."""
+    if cost.seen is None:
+        return
+    missing = float(-np.expm1(cost.seen.log_probabilities(point)).sum())
+    if missing > MISSED:
+        low, high = cost.seen.window
+        warnings.warn(
+            f"all jets have from {low} to {high} particles, while about {missing:.0f} of "
+            f"{cost.n_data_sets} should have others at the fitted rates: if they were selected by "
+            f"number of particles, say n_leaves=({low}, {high}), which corrects for it",
+            stacklevel=3,
+        )
 
 
 def _as_bounds(cost: NegativeLogLikelihood, given: Bounds | None) -> dict[str, tuple[float, float]]:
@@ -238,7 +273,7 @@ def _covariance(
     )
     covariance = np.full((len(x), len(x)), np.nan)
     if inside.any():
-        curvature = cost.hessian(*x)[np.ix_(inside, inside)]
+        curvature = cost.curvature(*x)[np.ix_(inside, inside)]
         if (np.linalg.eigvalsh(curvature) > 0).all():
             covariance[np.ix_(inside, inside)] = np.linalg.inv(curvature)
     return covariance

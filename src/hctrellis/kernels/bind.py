@@ -28,7 +28,7 @@ import numpy as np
 from hctrellis.kernels import bound, elementary, simd
 from hctrellis.kernels.compile import INNER, inner, jit_as
 from hctrellis.kernels.door import Dispatcher, numba
-from hctrellis.kernels.users import as_terms, inlined, is_scaled, of_vectors, pack_terms
+from hctrellis.kernels.users import as_terms, inlined, is_scaled, lane_of, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST
 
@@ -60,8 +60,8 @@ class SplitCode:
         ``pair(left, right, parent, params, cross) -> (x, factor)``: the weight of a split is
         factor * e^x. The rows are tuples of features, each a float or a vector, so the text uses
         arithmetic and the functions of `simd` and `elementary` only. For a user's function
-        (``users=True``): ``pair(left, right, parent)``, of floats, which returns the log weight
-        or ``(x, factor)``.
+        (``users=True``): ``pair(left, right, parent)``, or with ``params`` if it has some, of
+        floats, which returns the log weight or ``(x, factor)``.
     leaf : callable, optional
         The same where the left child is a single leaf, if that needs another formula.
     describe : callable
@@ -188,7 +188,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
     }
     scope |= {"as_terms": as_terms, "pack_terms": pack_terms, "in_range": inner(in_range)}
-    scope["log"] = elementary.log
+    scope |= {"log": elementary.log, "lane_of": lane_of}
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _as_inner(code.pair)
         scope[f"leaf{i}"] = _as_inner(code.leaf or code.pair)
@@ -304,16 +304,17 @@ def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
     feature = param = 0
     for i, code in enumerate(codes):
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
+        if code.n_params or not code.users:
+            rows.append(_slice("params", param, code.n_params))
         if code.users:
             if one:
                 call = _as_terms(_call(f"{name}{i}", rows))
             elif of_vectors(code) is None:
                 call = _call_lanes(f"{name}{i}", rows)
             else:  # with splat: what depends on the parent alone then leaves the loop
-                rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
+                rows[2:] = [_splat(row) for row in rows[2:]]
                 call = _as_terms(_call(f"vectors{i}", rows))
         else:
-            rows.append(_slice("params", param, code.n_params))
             call = _call(f"{name}{i}", [*rows, "cross"])
         lines.append(f"    x{i}, f{i} = {call}")
         feature += code.n_features
@@ -334,6 +335,11 @@ def _value(i: int, code: SplitCode) -> str:
     return f"({x} + log(f{i}))" if is_scaled(code) else x
 
 
+def _splat(row: str) -> str:
+    """A tuple of items, each in all lanes."""
+    return _tuple([f"splat({item})" for item in row.strip("(), ").split(", ") if item])
+
+
 def _call(name: str, arguments: Sequence[str]) -> str:
     return f"{name}({', '.join(arguments)})"
 
@@ -347,7 +353,7 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
     calls = []
     for i in range(simd.LANES):
         items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
-        lane = [_tuple([f"lane({item}, {i})" for item in row]) for row in items]
+        lane = [_tuple([f"lane_of({item}, {i})" for item in row]) for row in items]
         calls.append(_as_terms(_call(name, lane)))
     return _call("pack_terms", calls)
 

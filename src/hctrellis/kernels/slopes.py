@@ -18,6 +18,7 @@ from hctrellis.kernels.batch import (
     BLOCK,
     FEATURES,
     REST,
+    TINY,
     add_up,
     count_leaves,
     describe_clusters,
@@ -39,7 +40,7 @@ from hctrellis.kernels.bound import (
 from hctrellis.kernels.common import room
 from hctrellis.kernels.door import overload
 from hctrellis.kernels.elementary import exp2
-from hctrellis.kernels.simd import LANES, choose, load, splat, store
+from hctrellis.kernels.simd import LANES, choose, load, maximum, splat, store
 from hctrellis.support.logs import FORBIDDEN, LOG2E
 
 
@@ -97,7 +98,7 @@ def average_block(block, start, each, singles, lattice, table, width, node, prm,
                 store(sums, k * LANES, load(sums, k * LANES) + e * value)
             entry += LANES
         for k in range(N_VALUES):
-            mean = choose(rest, load(sums, k * LANES) / rest, 0.0)
+            mean = choose(rest, load(sums, k * LANES) / maximum(rest, TINY), 0.0)
             store(table, cell + means + k * LANES, mean)
         start += each
 

@@ -12,6 +12,7 @@ data make room for it.
 `plot_log_weights`  how the log weight is distributed; where the best and the true tree are
 `plot_trellis`      the clusters and splits of a posterior, probable splits wide
 `plot_top_trees`    the most probable trees side by side
+`plot_profile`      how the log likelihood falls around a fitted parameter
 =================== ==========================================================================
 
 The most probable tree is blue throughout; orange is what departs from it, or the truth. Shades of
@@ -23,6 +24,7 @@ from hctrellis.plotting.coclustering import plot_coclustering
 from hctrellis.plotting.dendrogram import figure_size, plot_dendrogram
 from hctrellis.plotting.logweights import plot_log_weights
 from hctrellis.plotting.overlay import plot_samples
+from hctrellis.plotting.profile import plot_profile
 from hctrellis.plotting.style import require_matplotlib
 from hctrellis.plotting.toptrees import plot_top_trees
 from hctrellis.plotting.trellis import plot_trellis
@@ -33,6 +35,7 @@ __all__ = [
     "plot_coclustering",
     "plot_dendrogram",
     "plot_log_weights",
+    "plot_profile",
     "plot_samples",
     "plot_top_trees",
     "plot_trellis",

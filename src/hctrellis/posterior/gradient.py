@@ -121,7 +121,9 @@ def _gradient(
         energy = energies[id(part)]
         if energy is not None:
             alone = names.count(energy.name) == 1
-            values[energy.name if alone else f"{energy.name}_{place}"] = -part.beta * energy.counts
+            values[energy.name if alone else f"{energy.name}_{place}"] = (
+                0.0 - part.beta * energy.counts
+            )
     return Gradient(values)
 
 
