@@ -15,7 +15,8 @@ import hctrellis as hct
 from hctrellis.cli import main
 from hctrellis.cli.app import ABOUT_INFER
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
-from hctrellis.cli.tables import Items, Options, as_items
+from hctrellis.tables.cells import Items, Options
+from hctrellis.tables.items import as_items
 from hctrellis.infer import MAX_EXACT_LEAVES
 from hctrellis.treefiles import read_newicks, read_nexus
 from hctrellis.trees.newick import parse_newick_support
@@ -254,10 +255,11 @@ def test_a_column_that_rules_is_noted(write):
         ("name,x\na,1\n,2\nb,3\n", "row 2 of table.csv has no label"),
         ("name,x,y\na,1,\nb,2,\nc,,3\n", "3 missing values.*--missing"),
         (matrix_text(DISTANCES), "looks like a matrix between 4 items; give --distances"),
-        (b"PK\x03\x04rest", "Excel workbook"),
+        (b"PK\x03\x04rest", "no Excel workbook"),
+        (b"\xd0\xcf\x11\xe0rest", "old Excel workbook"),
         (b"\x1f\x8brest", "compressed"),
         (b"\x93NUMPY", "NumPy array"),
-        ("näme,x\na,1\n".encode("latin-1"), "not text in UTF-8"),
+        ("näme,x\na,1\n".encode("cp1252") + b"\x81", "not text in UTF-8"),
         (bytes(range(200)), "not text in UTF-8"),
         ("\n".join(f"{k}x,{k}" for k in range(MAX_ROWS + 5)), "more than 1,000 rows.*scipy"),
     ],
@@ -603,8 +605,11 @@ def test_wrong_commands(arguments, message, tmp_path, monkeypatch, capsys):
     [
         (ANIMALS, ["--cluster", "ape,ant"], "there is no item 'ant'"),
         (ANIMALS, ["--cluster", ""], "there is no item ''"),
-        (ANIMALS, ["-p", "dasgupta"], "needs a matrix of --similarities"),
-        (matrix_text(DISTANCES), ["--similarities", "-p", "ward"], "needs features or --distances"),
+        (matrix_text(DISTANCES - 3), ["--similarities", "-p", "dasgupta"], "are negative"),
+        (ANIMALS, ["--n-clusters", "2"], "needs --clusters"),
+        (ANIMALS, ["--report", "x.pdf"], "give --figure x.pdf"),
+        (ANIMALS, ["--figure", "x.html"], "a figure ends in .pdf, .svg"),
+        (ANIMALS, ["-p", "dasgupta", "--bootstrap", "20"], "by a linkage"),
         (matrix_text(DISTANCES), ["--distances", "--metric", "cosine"], "--metric is for features"),
         (matrix_text(DISTANCES), ["--distances", "--bootstrap", "20"], "resamples columns"),
         (matrix_text(DISTANCES), ["--distances", "--log10"], "are for features"),

@@ -60,6 +60,7 @@ def test_is_what_infer_says(method):
 
 
 @pytest.mark.parametrize("method", ["single", "complete", "average"])
+@pytest.mark.filterwarnings("ignore:no cluster has a probability above 0.5")
 def test_clear_data_give_the_tree_of_scipy(method):
     """With its heights; single linkage too, though many trees tie there."""
     table = groups(seed=3, spread=30.0)
@@ -163,6 +164,7 @@ def test_many_samples():
     assert best.n_clusters_ == 3
 
 
+@pytest.mark.filterwarnings("ignore:no cluster has a probability above 0.5")
 def test_as_many_samples_as_infer():
     """What `infer` weighs exactly by default, the estimator does as well."""
     assert TrellisClustering().max_exact_leaves == MAX_EXACT_LEAVES

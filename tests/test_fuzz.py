@@ -23,7 +23,8 @@ import hctrellis as hct
 from fuzz_targets import TARGETS
 from hctrellis.cli import main
 from hctrellis.cli.sources import Cells, read_source
-from hctrellis.cli.tables import Options, as_items
+from hctrellis.tables.cells import Options
+from hctrellis.tables.items import as_items
 from hctrellis.kernels import bind
 from hctrellis.simulate import Jets, ginkgo
 from hctrellis.support import textfiles

@@ -26,6 +26,8 @@ from hctrellis.report import report_html, write_report
 from hctrellis.search import SearchResult, beam_search, greedy, local_search
 from hctrellis.support.branch import where
 from hctrellis.support.memory import TooLargeError
+from hctrellis.tables.cluster import cluster
+from hctrellis.tables.result import Clustering
 from hctrellis.tree import Tree
 from hctrellis.trellis import orders
 from hctrellis.trellis.full import FullTrellis
@@ -41,6 +43,7 @@ __all__ = [
     "BatchResult",
     "BetaSplitting",
     "CladeDistribution",
+    "Clustering",
     "CorrelationClustering",
     "Dasgupta",
     "FullTrellis",
@@ -61,6 +64,7 @@ __all__ = [
     "bootstrap_support",
     "build",
     "choose_beta",
+    "cluster",
     "greedy",
     "grow",
     "infer",

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hctrellis as hct
-from hctrellis.cli.answers import Answers, Request, find
+from hctrellis.cli.answers import Request, find
 from hctrellis.cli.outputs import check_outputs, write_outputs
 from hctrellis.report.words import (
     GRADES,
@@ -24,6 +24,7 @@ from hctrellis.report.words import (
     tiny,
     weighed,
 )
+from hctrellis.tables.result import Clustering
 
 TRUSTED = GRADES[2][0]  # clusters from this probability on are listed
 SHOWN_CLUSTERS = 30
@@ -49,14 +50,14 @@ def run_infer(request: Request) -> None:
             print(line)
 
 
-def show(answers: Answers, console: Console) -> None:
+def show(answers: Clustering, console: Console) -> None:
     """Print what was found."""
-    post = answers.post
+    post = answers.posterior
     for name, value in answers.settings:
         console.print(Text(f"{name}: {value}"))
     console.print(Text(weighed(post)))
-    if answers.choice is not None:
-        console.print(Text(answers.choice.sentence))
+    if answers.beta_choice is not None:
+        console.print(Text(answers.beta_choice.sentence))
     elif post.potential.has_energy:
         console.print(Text(f"beta = {post.potential.beta:g}, as given"))
     console.print("\n[bold]The most probable tree[/bold], with the probability of every cluster")

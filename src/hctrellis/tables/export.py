@@ -1,0 +1,156 @@
+"""Files of a clustering: the tree, its clusters, all numbers, figures; each whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hctrellis._version import __version__
+from hctrellis.clusters import mask_labels
+from hctrellis.posterior.partition import Partition
+from hctrellis.posterior.posterior import Posterior
+from hctrellis.report.words import interval
+from hctrellis.support.files import check_writable, replaced, write_bytes, write_text
+from hctrellis.tree import Tree
+
+if TYPE_CHECKING:
+    from hctrellis.tables.result import Clustering
+
+LISTED = 0.01  # clusters from this probability on are listed
+FORMAT = "hctrellis-inference"
+FIGURES = (".pdf", ".svg", ".png", ".eps")
+NEWICKS = (".nwk", ".newick", ".tre")
+FOLDER = ("report.html", "tree.pdf", "tree.svg", "tree.nwk", "clusters.csv", "all.json")
+
+
+def save(found: Clustering, path: Path, ending: str | None = None) -> list[Path]:
+    """Write one file, by its ending or as another one, or a folder of all."""
+    if ending is None and (path.suffix == "" or path.is_dir()):
+        path.mkdir(parents=True, exist_ok=True)
+        return [save(found, path / name)[0] for name in FOLDER]
+    check_writable(path)
+    suffix = ending or path.suffix.lower()
+    if suffix in (".html", ".htm"):
+        return [found.report(path)]
+    if suffix in FIGURES:
+        return [write_figure(found, path)]
+    if suffix in NEWICKS:
+        return [write_text(path, as_newick(found.posterior, found.posterior.map_tree) + "\n")]
+    if suffix == ".csv":
+        return [write_text(path, clusters_csv(found))]
+    if suffix == ".json":
+        return [write_text(path, json.dumps(as_json(found), indent=1, ensure_ascii=False) + "\n")]
+    if suffix == ".npz":
+        found.posterior.save(path)
+        return [path]
+    known = ", ".join((".html", *FIGURES, ".nwk", ".csv", ".json", ".npz"))
+    raise ValueError(f"{path.name} ends in none of {known}; give one of these, or a folder")
+
+
+def write_figure(found: Clustering, path: Path) -> Path:
+    """The most probable tree as a figure for a paper."""
+    from hctrellis.plotting import figure_axes, save_figure
+
+    axes = found.plot(figure_axes(found.tree))
+    with replaced(path) as half:
+        save_figure(axes, half, path.suffix.lower().removeprefix("."))
+    return path
+
+
+def as_newick(post: Posterior, tree: Tree) -> str:
+    """Newick text; with branch lengths if there are heights, raised where a child is higher."""
+    if tree.heights is None:
+        return tree.to_newick(support=post.support(tree))
+    raised = Tree.from_linkage(tree.to_linkage(), labels=tree.labels)
+    return raised.to_newick(support=post.support(tree), lengths=True, length_format=".8g")
+
+
+def write_linkage(path: Path, tree: Tree) -> Path:
+    """The linkage matrix as SciPy defines it: a NumPy file, or CSV."""
+    matrix = tree.to_linkage()
+    if path.suffix.lower() == ".npy":
+        target = io.BytesIO()
+        np.save(target, matrix)
+        return write_bytes(path, target.getvalue())
+    lines = [f"{a:.0f},{b:.0f},{height!r},{size:.0f}" for a, b, height, size in matrix.tolist()]
+    return write_text(path, "\n".join(["left,right,height,size", *lines]) + "\n")
+
+
+def clusters_csv(found: Clustering) -> str:
+    """All clusters of some probability, as CSV."""
+    rows = [[row.probability, row.size, "; ".join(sorted(row.cluster))] for row in found.table]
+    return _csv([["probability", "size", "members"], *rows])
+
+
+def flat_csv(part: Partition) -> str:
+    """Flat clusters, as CSV: a row for each item."""
+    numbers = part.assignment.tolist()
+    rows = [
+        [label, number, part.probabilities[number]]
+        for label, number in zip(part.labels, numbers, strict=True)
+    ]
+    return _csv([["item", "cluster", "probability"], *rows])
+
+
+def _csv(rows: list[list[Any]]) -> str:
+    target = io.StringIO()
+    csv.writer(target, lineterminator="\n").writerows(rows)
+    return target.getvalue()
+
+
+def as_json(found: Clustering) -> dict[str, Any]:
+    """All numbers, for programs."""
+    post, choice = found.posterior, found.beta_choice
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "settings": dict(found.settings),
+        "labels": list(post.labels),
+        "beta": post.potential.beta if post.potential.has_energy else None,
+        "beta_choice": choice and {"rule": choice.rule, "sentence": choice.sentence},
+        "is_exact": post.is_exact or not post.potential.has_energy,
+        "converged": None if post.growth is None else post.growth.converged,
+        "n_trees": post.n_trees,
+        "log_partition": post.log_partition,
+        "map": {
+            "log_weight": post.map_log_weight,
+            "log_probability": post.map_log_probability,
+            "newick": as_newick(post, post.map_tree),
+        },
+        "asked": [_cluster(post, mask) for mask in found.watched],
+        "clusters": [
+            _cluster(post, mask)
+            for mask in post.cluster_probabilities(min_probability=LISTED).masks
+        ],
+        "sensitivity": [
+            {
+                "beta": row.beta,
+                "clusters": [
+                    {"members": sorted(names), "probability": p}
+                    for names, p in row.probabilities.items()
+                ],
+            }
+            for row in found.moves
+        ],
+        "bootstrap": [
+            {"members": sorted(row.cluster), "au": _number(row.au), "bp": row.bp}
+            for row in found.bootstrap or ()
+        ],
+        "notes": found.notes,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if value == value else None  # NaN is no JSON
+
+
+def _cluster(post: Posterior, mask: int) -> dict[str, Any]:
+    names = mask_labels(mask, post.labels)
+    found = {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
+    known = interval(post, mask)
+    return found if known is None else {**found, "interval": known}
