@@ -21,6 +21,7 @@ grey are probabilities, the darker the more probable.
 from hctrellis.plotting.clustermap import plot_clustermap
 from hctrellis.plotting.coclustering import plot_coclustering
 from hctrellis.plotting.dendrogram import figure_size, plot_dendrogram
+from hctrellis.plotting.files import figure_axes, fitting_shape, save_figure
 from hctrellis.plotting.logweights import plot_log_weights
 from hctrellis.plotting.overlay import plot_samples
 from hctrellis.plotting.style import require_matplotlib
@@ -28,7 +29,9 @@ from hctrellis.plotting.toptrees import plot_top_trees
 from hctrellis.plotting.trellis import plot_trellis
 
 __all__ = [
+    "figure_axes",
     "figure_size",
+    "fitting_shape",
     "plot_clustermap",
     "plot_coclustering",
     "plot_dendrogram",
@@ -37,4 +40,5 @@ __all__ = [
     "plot_top_trees",
     "plot_trellis",
     "require_matplotlib",
+    "save_figure",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.plotting.axes import new_axes
+from hctrellis.plotting.classes import Colors, label_colors
 from hctrellis.plotting.dendrogram import leaf_rows
 from hctrellis.plotting.heatmap import (
     SCALE_SPACE,
@@ -15,7 +16,7 @@ from hctrellis.plotting.heatmap import (
     draw_heatmap,
     row_height,
 )
-from hctrellis.plotting.labels import Colors, label_colors, label_space
+from hctrellis.plotting.labels import label_space
 from hctrellis.plotting.style import as_posterior, condition, require_matplotlib
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.plotting.axes import legend_above, new_axes
+from hctrellis.plotting.classes import Classes, Colors, label_colors
 from hctrellis.plotting.dendrogram import figure_size, leaf_rows, name_leaves, set_axes
-from hctrellis.plotting.labels import Colors, label_colors
 from hctrellis.plotting.style import INK, require_matplotlib
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.posterior.sample import TreeSample
@@ -87,10 +87,10 @@ def plot_samples(
     own = potential.with_heights(potential.align(guide))
     _draw_guide(ax, _lines([own], rows)[0])
     top = float(lines[..., 0].max(initial=0.0))
-    set_axes(ax, guide.n_leaves, top, own.heights is not None)
+    set_axes(ax, guide.n_leaves, top, "" if own.heights is None else potential.height_name)
     legend_above(ax, {f"{len(sample)} sampled trees": {"color": INK}, name: {"color": BLUE}})
     labels = potential.labels
-    name_leaves(ax, rows.tolist(), labels, label_colors(labels, colors))
+    name_leaves(ax, rows.tolist(), labels, Classes(label_colors(labels, colors), {}))
     return ax
 
 

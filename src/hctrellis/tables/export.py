@@ -54,9 +54,10 @@ def save(found: Clustering, path: Path, ending: str | None = None) -> list[Path]
 
 def write_figure(found: Clustering, path: Path) -> Path:
     """The most probable tree as a figure for a paper."""
-    from hctrellis.plotting import figure_axes, save_figure
+    from hctrellis.plotting import figure_axes, fitting_shape, save_figure
 
-    axes = found.plot(figure_axes(found.tree))
+    tree = found.posterior.map_tree
+    axes = found.plot(figure_axes(tree, found.groups or None), shape=fitting_shape(tree))
     with replaced(path) as half:
         save_figure(axes, half, path.suffix.lower().removeprefix("."))
     return path
