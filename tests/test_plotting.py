@@ -428,9 +428,9 @@ def test_clustermap_of_a_posterior_shows_heights_and_support():
     side = ax.child_axes[0]
     lines = side.collections[0]
     assert side.get_xlabel() == "distance at the merge"
-    assert [text.get_text() for text in side.texts] == [
+    assert {text.get_text() for text in side.texts} == {
         show_probability(value) for value in post.support(post.map_tree).values() if value < 1
-    ]
+    }
     highest = max(segment[:, 0].max() for segment in lines.get_segments())
     assert highest == pytest.approx((7 + 6 + 4) / 3)  # of the merge of d with all others
     support = [post.cluster_probability(names) for names in (["a", "b"], ["a", "b", "c"])]
