@@ -14,6 +14,9 @@ from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.infer import infer
+from hctrellis.posterior.compare import Comparison, compare
+from hctrellis.posterior.load import load
+from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.posterior.posterior import NoTreeError, Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
@@ -44,6 +47,7 @@ __all__ = [
     "BetaSplitting",
     "CladeDistribution",
     "Clustering",
+    "Comparison",
     "CorrelationClustering",
     "Dasgupta",
     "FullTrellis",
@@ -53,6 +57,7 @@ __all__ = [
     "JetMass",
     "Linkage",
     "NoTreeError",
+    "Placements",
     "Posterior",
     "Potential",
     "SearchResult",
@@ -65,15 +70,18 @@ __all__ = [
     "build",
     "choose_beta",
     "cluster",
+    "compare",
     "greedy",
     "grow",
     "infer",
     "infer_many",
+    "load",
     "local_search",
     "orders",
     "report_html",
     "sensitivity",
     "simulate",
+    "unsettled",
     "where",
     "write_report",
 ]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from hctrellis.posterior.errors import standard_errors
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.support.printable import show_probability
@@ -68,15 +67,6 @@ def as_subject(
     return _written(
         tree, values, bootstrap, standard_errors(post) if support is None else {}, height=height
     )
-
-
-def standard_errors(post: Posterior) -> dict[int, float]:
-    """The standard error of each cluster's probability, by mask; empty if they are exact."""
-    table = post.cluster_probabilities()
-    errors = getattr(table, "errors", None)
-    if errors is None:
-        return {}
-    return dict(zip(table.masks, np.asarray(errors, float).tolist(), strict=True))
 
 
 def support_values(tree: Tree, support: Support | None) -> list[float | None]:

@@ -165,7 +165,7 @@ def _as_groups(
     if groups is None:
         return ()
     if isinstance(groups, Mapping):
-        return tuple(str(groups.get(label, "none")) for label in labels)
+        return tuple(str(groups.get(label) or "none") for label in labels)
     if len(groups) != len(labels):
         raise ValueError(
             f"{len(groups)} groups were given for {len(labels)} leaves; give one for each"

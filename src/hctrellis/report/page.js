@@ -329,6 +329,7 @@ function setThreshold() {
 function setTree(k) {
   state.tree = k;
   by("which").value = String(k);
+  by("drawn").textContent = k === 0 ? "The most probable tree" : `The most probable trees: number ${k + 1}`;
   draw();
 }
 
@@ -336,6 +337,8 @@ function listen() {
   by("threshold").addEventListener("input", setThreshold);
   by("which").addEventListener("change", () => setTree(Number(by("which").value)));
   by("overlay").addEventListener("change", () => { state.overlay = by("overlay").checked; draw(); });
+  by("save-svg").addEventListener("click", saveSvg);
+  by("save-png").addEventListener("click", savePng);
   addEventListener("keydown", (event) => { if (event.key === "Escape") choose(null); });
   for (const row of document.querySelectorAll("#clusters tr[data-cluster]")) {
     row.addEventListener("click", () => { choose(Number(row.dataset.cluster)); by("tree").scrollIntoView(); });
@@ -343,6 +346,70 @@ function listen() {
   for (const row of document.querySelectorAll("#top tr[data-tree]")) {
     row.addEventListener("click", () => { setTree(Number(row.dataset.tree)); by("tree").scrollIntoView(); });
   }
+}
+
+// ---- saving the drawing ----------------------------------------------------------------------
+
+const COPIED = ["fill", "stroke", "stroke-width", "stroke-opacity", "opacity", "font-family", "font-size",
+                "font-weight", "text-anchor"];
+
+// The drawing as it is shown, with its looks written into it, so that it can stand alone. What only
+// answers the pointer is left out; text stays text.
+function standalone() {
+  const shown = by("dendrogram").querySelector("svg"), copy = shown.cloneNode(true);
+  const from = [...shown.querySelectorAll("*")], to = [...copy.querySelectorAll("*")];
+  from.forEach((element, k) => {
+    const style = getComputedStyle(element);
+    for (const name of COPIED) to[k].setAttribute(name, style.getPropertyValue(name));
+    for (const name of ["class", "tabindex", "role", "aria-label"]) to[k].removeAttribute(name);
+  });
+  from.forEach((element, k) => { if (element.classList.contains("hit")) to[k].remove(); });
+  const [, , width, high] = shown.getAttribute("viewBox").split(" ").map(Number);
+  const tall = high + drawKey(copy, width, high);
+  const size = { xmlns: SVG, width, height: tall, viewBox: `0 0 ${width} ${tall}` };
+  for (const [name, value] of Object.entries(size)) copy.setAttribute(name, value);
+  copy.prepend(svg("rect", { width, height: tall, fill: "#ffffff" }));
+  return { text: new XMLSerializer().serializeToString(copy), width, height: tall };
+}
+
+// The colours of the groups, below the drawing; returns how high that is.
+function drawKey(parent, width, top) {
+  if (!data.groups) return 0;
+  const family = getComputedStyle(document.body).fontFamily;
+  pen.font = `12px ${family}`;
+  let x = 10, y = top + 14;
+  data.group_names.forEach((name, k) => {
+    const wide = pen.measureText(name).width + 34;
+    if (x + wide > width && x > 10) { x = 10; y += 18; }
+    svg("circle", { cx: x + 5, cy: y - 4, r: 4.5, fill: data.palette[k] }, parent);
+    svg("text", { x: x + 14, y, "font-size": 12, "font-family": family, fill: INK }, parent, name);
+    x += wide;
+  });
+  return y - top + 8;
+}
+
+function download(address, ending) {
+  const name = (document.title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "") || "tree").slice(0, 60);
+  const link = html("a", { href: address, download: `${name}.${ending}` });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+const asAddress = (text) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+
+function saveSvg() { download(asAddress(standalone().text), "svg"); }
+
+function savePng() {
+  const drawing = standalone(), image = new Image(), canvas = document.createElement("canvas");
+  const scale = Math.min(4, Math.max(1, 12000 / Math.max(drawing.width, drawing.height)));
+  image.addEventListener("load", () => {
+    canvas.width = drawing.width * scale;
+    canvas.height = drawing.height * scale;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    download(canvas.toDataURL("image/png"), "png");
+  });
+  image.src = asAddress(drawing.text);
 }
 
 // ---- charts ----------------------------------------------------------------------------------

@@ -18,23 +18,13 @@ from hctrellis._version import __version__
 from hctrellis.clusters import mask_leaves
 from hctrellis.report import words
 from hctrellis.report.findings import LISTED, MAX_PAIRED, RIVAL, Findings, Found, below_root
+from hctrellis.support.colors import MISSING_COLOR, PALETTE
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
-PALETTE = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#7a5195",
-    "#8c6d31",
-    "#222222",
-    "#b0a500",
-)
+NO_GROUP = "none"  # of items without a group
 ROOT = -1  # the cluster of all leaves, in the numbers of the page
 SHOWN_ROWS, SHOWN_COLUMNS = 200, 12  # of the data
 SHOWN_CLUSTERS = 12  # the others are shown on a click
@@ -203,11 +193,14 @@ def _legend(groups: Sequence[str]) -> str:
 
 
 def _group_names(groups: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(groups))
+    return sorted(dict.fromkeys(groups), key=lambda name: (name == NO_GROUP, name))
 
 
 def _palette(groups: Sequence[str]) -> list[str]:
-    return [PALETTE[k % len(PALETTE)] for k in range(len(_group_names(groups)))]
+    """A colour for each group; grey for items without one."""
+    names = [name for name in _group_names(groups) if name != NO_GROUP]
+    known = {name: PALETTE[k % len(PALETTE)] for k, name in enumerate(names)}
+    return [known.get(name, MISSING_COLOR) for name in _group_names(groups)]
 
 
 def _scale(findings: Findings) -> str:
@@ -224,7 +217,7 @@ def _drawn(findings: Findings) -> str:
 def _listing(findings: Findings) -> str:
     return (
         f"All clusters of probability {LISTED:g} or more, and those of the most probable tree; "
-        "below each stands the most probable cluster that excludes it."
+        "below each stands its strongest rival, the most probable cluster that excludes it."
     )
 
 
@@ -232,7 +225,7 @@ def _grades() -> str:
     (strong, _), (good, _), (weak, _), _ = words.GRADES
     return (
         f"Strong: {strong} or more. Good: {good} or more. Weak: {weak} or more; clusters above one "
-        "half never exclude each other. Open: less."
+        "half never exclude each other. Undecided: less."
     )
 
 
@@ -261,7 +254,10 @@ def _cluster_cell(findings: Findings, found: Found) -> str:
     note = f"{size} items, {words.grade(found.probability)}"
     if rivals:
         best = rivals[0]
-        note += f"; against {words.braced(best.mask, labels)} with {words.shown(best.probability)}"
+        rival = words.braced(best.mask, labels)
+        if rival == words.braced(found.mask, labels):
+            rival += f", {words.exchanged(best.mask, found.mask, labels)},"
+        note += f"; strongest rival {rival} with {words.shown(best.probability)}"
     return f"<td>{escape(text)}<small>{escape(note)}</small></td>"
 
 

@@ -13,7 +13,7 @@ from hctrellis.support.printable import show_probability
 if TYPE_CHECKING:
     from hctrellis.clades.distribution import CladeDistribution
 
-GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "open"))
+GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "undecided"))
 """What a probability is called: the first name whose bound it reaches."""
 
 SHOWN_NAMES = 6
@@ -44,7 +44,7 @@ def grade(probability: float) -> str:
     Examples
     --------
     >>> [grade(p) for p in (1.0, 0.9, 0.5, 0.1)]
-    ['strong', 'good', 'weak', 'open']
+    ['strong', 'good', 'weak', 'undecided']
     """
     return next(name for bound, name in GRADES if probability >= bound)
 
@@ -258,9 +258,25 @@ def difference(tree_masks: Sequence[int], best_masks: Sequence[int], labels: Seq
     if not new:
         return "the most probable tree"
     first = braced(new[0], labels, 3)
-    if len(new) == 1:
-        return f"{first} instead of {braced(gone[0], labels, 3)}"
-    return f"{len(new)} clusters, among them {first}"
+    if len(new) > 1:
+        return f"{len(new)} clusters, among them {first}"
+    other = braced(gone[0], labels, 3)
+    if first != other:
+        return f"{first} instead of {other}"
+    return f"{first}, {exchanged(new[0], gone[0], labels)}"
+
+
+def exchanged(mask: int, other: int, labels: Sequence[str], most: int = 3) -> str:
+    """How a cluster differs from another one.
+
+    Examples
+    --------
+    >>> exchanged(0b0111, 0b1011, "abcd"), exchanged(0b0011, 0b1011, "abcd")
+    ('with c, without d', 'without d')
+    """
+    more = listed(mask_labels(mask & ~other, labels), most)
+    less = listed(mask_labels(other & ~mask, labels), most)
+    return ", ".join([f"with {more}"] * bool(more) + [f"without {less}"] * bool(less))
 
 
 def numbers(post: Posterior) -> list[tuple[str, str]]:
