@@ -8,10 +8,10 @@ import pytest
 import hctrellis as hct
 import naive
 from gallery import _models, as_sets, as_tree, built_in
-from hctrellis.sampling.anneal import anneal
-from hctrellis.sampling.chains import Chains
-from hctrellis.sampling.frequencies import cluster_codes, cluster_members, frequencies
-from hctrellis.sampling.temper import Ladder
+from hctrellis.chains.anneal import anneal
+from hctrellis.chains.chains import Chains
+from hctrellis.chains.frequencies import cluster_codes, cluster_members, frequencies
+from hctrellis.chains.temper import Ladders
 
 GRID = 200  # values of the number that draws the place
 
@@ -95,8 +95,9 @@ def test_moves_of_the_definition_are_reversible(name):
 
 def marginals(potential, records):
     """Frequencies of clusters with errors, beside the exact probabilities."""
-    found = frequencies(records.children, 0.02)
     flat = records.children.reshape(-1, *records.children.shape[2:])
+    codes = cluster_codes(flat)[:, :-1].reshape(*records.children.shape[:2], -1)
+    found = frequencies(codes, 0.02)
     members = cluster_members(flat[found.places[:, 0]], found.places[:, 1])
     masks = [sum(1 << int(i) for i in np.flatnonzero(row)) for row in members]
     post = hct.infer(potential)
@@ -141,20 +142,20 @@ def test_tempering_finds_both_modes_of_a_crossed_design():
     potential, row, column = crossed(4)
     chains, rng = Chains(potential), np.random.default_rng(3)
     heats = np.array(anneal(chains, 16, 8, 8, rng).heats)
-    ladder = Ladder(chains, heats, chains.uniform(len(heats), rng), rng)
-    trees = []
-    for _ in range(1000):
-        ladder.sweep(8)
-        trees.append(ladder.trees[-1])
-    codes = cluster_codes(np.array(trees[100:]))
+    ladder = Ladders(chains, heats, chains.uniform(len(heats), rng)[None], rng)
+    trees = ladder.run(1000, 8).children[0]
+    codes = cluster_codes(trees[100:])
     shares = [np.isin(codes, group_codes(16, kind)).any(axis=1).mean() for kind in (row, column)]
     assert shares == pytest.approx([0.5, 0.5], abs=0.15)
-    assert ladder.round_trips >= 5
+    assert ladder.round_trips[0] >= 5
+    assert ladder.log_partitions(100)[0] == pytest.approx(
+        hct.infer(potential).log_partition, abs=0.5
+    )
 
 
 def group_codes(n, kind):
     """The codes of the clusters of leaves of one kind."""
-    from hctrellis.sampling.frequencies import leaf_codes
+    from hctrellis.chains.frequencies import leaf_codes
 
     codes = leaf_codes(n)
     return [np.bitwise_xor.reduce(codes[kind == k]) for k in np.unique(kind)]

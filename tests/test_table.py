@@ -59,7 +59,7 @@ def test_ties_are_sorted_by_size_then_leaves():
 def test_rows():
     found = table((0.25, "bc"), (0.5, "abd"), (0.125, "de"))
     assert found[0] == ClusterRow(frozenset("abd"), 3, 0.5)
-    assert found[-1] == found[2] == (frozenset("de"), 2, 0.125)
+    assert found[-1] == found[2] == (frozenset("de"), 2, 0.125, 0.0)
     assert found[1:] == [found[1], found[2]]
     assert list(found) == found[:]
     assert found[0] in found

@@ -14,10 +14,11 @@ from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.infer import infer
+from hctrellis.posterior.base import BasePosterior, NoTreeError
 from hctrellis.posterior.compare import Comparison, compare
 from hctrellis.posterior.load import load
 from hctrellis.posterior.placements import Placements, unsettled
-from hctrellis.posterior.posterior import NoTreeError, Posterior
+from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
@@ -26,6 +27,8 @@ from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.report import report_html, write_report
+from hctrellis.sampling.posterior import SampledPosterior, UnreliableError
+from hctrellis.sampling.run import sample_posterior
 from hctrellis.search import SearchResult, beam_search, greedy, local_search
 from hctrellis.support.branch import where
 from hctrellis.support.memory import TooLargeError
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from hctrellis.tables.estimator import TrellisClustering as TrellisClustering
 
 __all__ = [
+    "BasePosterior",
     "BatchResult",
     "BetaSplitting",
     "CladeDistribution",
@@ -60,10 +64,12 @@ __all__ = [
     "Placements",
     "Posterior",
     "Potential",
+    "SampledPosterior",
     "SearchResult",
     "SparseTrellis",
     "TooLargeError",
     "Tree",
+    "UnreliableError",
     "__version__",
     "beam_search",
     "bootstrap_support",
@@ -79,6 +85,7 @@ __all__ = [
     "local_search",
     "orders",
     "report_html",
+    "sample_posterior",
     "sensitivity",
     "simulate",
     "unsettled",

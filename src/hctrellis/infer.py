@@ -4,21 +4,48 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
-from hctrellis.build.grow import Growth, grow
+from hctrellis.build.grow import Growth
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
+from hctrellis.sampling.posterior import SampledPosterior
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT, sample_posterior
 from hctrellis.support.checks import as_count
 from hctrellis.support.progress import Progress
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import IntArray
+    from hctrellis.support.types import IntArray, Seed
 
 FLAT_TOLERANCE = 1e-9
 MAX_EXACT_LEAVES = 22  # by default: 1.6e10 splits, half a minute
+
+
+@overload
+def infer(
+    potential: Potential,
+    trellis: FullTrellis | SparseTrellis | Growth,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+    order: Sequence[int] | IntArray | None = None,
+) -> Posterior: ...
+
+
+@overload
+def infer(
+    potential: Potential,
+    trellis: FullTrellis | SparseTrellis | Growth | None = None,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+    order: Sequence[int] | IntArray | None = None,
+    *,
+    precision: float = PRECISION,
+    time_limit: float | None = TIME_LIMIT,
+    rng: Seed = 0,
+) -> BasePosterior: ...
 
 
 def infer(
@@ -27,33 +54,40 @@ def infer(
     threads: int | None = None,
     progress: Progress | bool | None = None,
     order: Sequence[int] | IntArray | None = None,
-) -> Posterior:
+    *,
+    precision: float = PRECISION,
+    time_limit: float | None = TIME_LIMIT,
+    rng: Seed = 0,
+) -> BasePosterior:
     """Inference over all binary trees of a potential's leaves, or over those of a sparse trellis.
 
-    Z(P) = sum over splits P = L + R of psi(L, R) Z(L) Z(R), and the same with max for the best
-    tree, for all clusters P in O(3^n) time and O(2^n) memory.
+    Up to 22 leaves it is exact: Z(P) = sum over splits P = L + R of psi(L, R) Z(L) Z(R), and the
+    same with max for the best tree, for all clusters P in O(3^n) time and O(2^n) memory. Beyond
+    that trees are sampled (see `hctrellis.sample_posterior`), and every probability has a standard
+    error.
 
     Parameters
     ----------
     potential : Potential
         The model bound to data.
     trellis : FullTrellis, SparseTrellis or Growth, optional
-        Which trees are considered: all, by default, for up to 22 leaves; for more, those of a
-        sparse trellis that is grown to fit (see `hctrellis.grow`, whose budget can be set). Over
-        a sparse trellis log Z and the weight of the best tree are lower bounds, and probabilities
-        are conditional on its trees.
+        Which trees are considered; all, by default. Over a sparse trellis log Z and the weight of
+        the best tree are lower bounds, and probabilities are conditional on its trees (see
+        `hctrellis.grow`).
     threads : int, optional
         Number of threads; as many as cores by default. Answers do not depend on it.
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(splits done, splits in all), or
-        as `hctrellis.grow` calls it where a trellis is grown.
+        as `hctrellis.sample_posterior` calls it where trees are sampled.
     order : sequence of int, optional
         Which leaf of the potential takes the place of leaf 0, 1, ... of a sparse trellis (see
         `hctrellis.trellis.orders`); by default leaf 0, 1, ...
+    precision, time_limit, rng
+        As in `hctrellis.sample_posterior`, where trees are sampled.
 
     Returns
     -------
-    Posterior
+    Posterior or SampledPosterior
 
     Raises
     ------
@@ -79,34 +113,36 @@ def infer(
         )
     if threads is not None:
         as_count(threads, "threads")
-    grown = trellis is None and potential.n_leaves > MAX_EXACT_LEAVES
-    trellis, growth = _as_trellis(
-        _grown(potential, threads, progress) if grown else trellis, potential
-    )
+    if trellis is None and order is None and potential.n_leaves > MAX_EXACT_LEAVES:
+        return _sampled(potential, precision, time_limit, rng, threads, progress)
+    trellis, growth = _as_trellis(trellis, potential)
     if order is not None:
         if not isinstance(trellis, SparseTrellis):
             raise ValueError(
                 "order assigns leaves to the places of a sparse trellis; give one, or no order"
             )
         trellis = trellis.reorder(order)
-    solution = trellis.solve(potential, threads, None if grown else progress)
+    solution = trellis.solve(potential, threads, progress)
     post = Posterior(solution, trellis, threads=threads, growth=growth)
     _warn_if_flat(post)
     return post
 
 
-def _grown(potential: Potential, threads: int | None, progress: Progress | bool | None) -> Growth:
-    """A sparse trellis, grown because there are too many leaves for the full one."""
-    growth = grow(potential, rng=0, threads=threads, progress=progress)
-    if not growth.converged:
-        warnings.warn(
-            f"{potential.n_leaves} leaves are too many to consider all trees; the sparse trellis "
-            f"of {growth.trellis.n_clusters} clusters that was grown instead has not converged, so "
-            "log Z is a lower bound that may be far off, and probabilities are conditional on its "
-            "trees",
-            stacklevel=3,
-        )
-    return growth
+def _sampled(
+    potential: Potential,
+    precision: float,
+    time_limit: float | None,
+    rng: Seed,
+    threads: int | None,
+    progress: Progress | bool | None,
+) -> SampledPosterior:
+    """Sampling, because there are too many leaves for the full trellis."""
+    post = sample_posterior(
+        potential, precision, time_limit, rng=rng, threads=threads, progress=progress
+    )
+    if not post.is_reliable:
+        warnings.warn(post.diagnostics.verdict, stacklevel=3)
+    return post
 
 
 def _as_trellis(

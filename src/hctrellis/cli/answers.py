@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 import hctrellis as hct
-from hctrellis.build.grow import MAX_CLUSTERS
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.cli.sources import read_source
 from hctrellis.report.words import too_few
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.progress import Progress, bar
 from hctrellis.tables.cells import Cells, Options
 from hctrellis.tables.items import as_items
@@ -50,8 +50,9 @@ class Request:
     n_samples: int = 1000
     bootstrap: int | None = None
     seed: int = 0
-    time_limit: float = 30.0
-    max_clusters: int = MAX_CLUSTERS
+    precision: float = PRECISION
+    time_limit: float = TIME_LIMIT
+    max_clusters: int | None = None
     title: str | None = None
     quiet: bool = False
 
@@ -80,6 +81,7 @@ def _from_cells(request: Request, cells: Cells, console: Console) -> Clustering:
         clusters=_asked(request, items.labels),
         bootstrap=request.bootstrap,
         seed=request.seed,
+        precision=request.precision,
         time_limit=request.time_limit,
         max_clusters=request.max_clusters,
         reading=request.reading,

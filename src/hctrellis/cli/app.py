@@ -32,9 +32,9 @@ ABOUT_INFER = (
     "matrix between items (say [bold]--distances[/bold] or [bold]--similarities[/bold]); or a "
     "Newick or NEXUS file of many trees over the same items. The first column of text names the "
     "items; a column that only numbers the rows is not a feature. Up to 22 items every binary tree "
-    "is weighed; for more, up to 1,000, promising trees are searched for, and the answer says "
-    "so.\n\n"
-    "Prints the most probable tree with the probability of every cluster, the clusters to trust, "
+    "is weighed; for more, up to 1,000, trees are sampled, and every probability has a standard "
+    "error.\n\n"
+    "Prints the most probable tree with the probability of every cluster, the probable clusters, "
     "and log Z. Output files that exist are replaced.\n\n"
     "Examples:\n\n"
     "hctrellis infer animals.csv --report animals.html --figure animals.pdf\n\n"
@@ -489,12 +489,29 @@ def infer(
     seed: Annotated[
         int, typer.Option(metavar="S", min=0, help="Seed of everything that is drawn at random.")
     ] = 0,
-    time_limit: Annotated[
+    precision: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0.1, help="Time for the search if there are more than 22 items."
+            metavar="E",
+            min=1e-4,
+            max=0.5,
+            help="For more than 22 items: sample until every probability of 0.05 or more has a "
+            "standard error of at most this.",
         ),
-    ] = 30.0,
+    ] = 0.01,
+    time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.1, help="When sampling ends in any case."),
+    ] = 60.0,
+    max_clusters: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="For more than 22 items: do not sample, but weigh the trees that can be made of "
+            "at most N promising clusters. Probabilities are then conditional on these trees.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     if math.isnan(time_limit):
@@ -540,7 +557,9 @@ def infer(
             n_samples=n_samples,
             bootstrap=bootstrap,
             seed=seed,
+            precision=precision,
             time_limit=time_limit,
+            max_clusters=max_clusters,
             title=title,
             quiet=quiet,
         )

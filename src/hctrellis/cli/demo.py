@@ -61,7 +61,7 @@ class DemoAnswers:
     """
 
     data: Burtin
-    post: hct.Posterior
+    post: hct.BasePosterior
     moves: list[SensitivityRow]
     first_seconds: float
     seconds: float
@@ -103,7 +103,8 @@ def find(beta: float) -> DemoAnswers:
     seconds = []
     for _ in range(2):
         start = time.perf_counter()
-        post = hct.infer(make(table, beta))
+        model = make(table, beta)
+        post = hct.infer(model, hct.FullTrellis(model.n_leaves))
         inner = post.map_tree.cluster_labels() - {frozenset(data.labels)}
         best = sorted(inner, key=post.cluster_probability, reverse=True)[:FOLLOWED]
         seconds.append(time.perf_counter() - start)
@@ -120,7 +121,7 @@ def dilution_step(data: Burtin) -> float:
 # ---- words ------------------------------------------------------------------------------------
 
 
-def verdict(post: hct.Posterior) -> str:
+def verdict(post: hct.BasePosterior) -> str:
     """The answer in one or two sentences."""
     new, old = (post.cluster_probability(names) for names in (WITH_NEWCOMER, WITH_OUTSIDER))
     both = " and ".join(STREPTOCOCCI)

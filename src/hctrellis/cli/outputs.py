@@ -90,7 +90,7 @@ def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
         yield f"report (open it in a browser): {request.report}"
 
 
-def _samples(request: Request, post: hct.Posterior) -> str:
+def _samples(request: Request, post: hct.BasePosterior) -> str:
     from hctrellis.treefiles import write_nexus
 
     assert request.samples is not None

@@ -26,7 +26,7 @@ from hctrellis.plotting.heatmap import (
 from hctrellis.plotting.labels import LABEL_SHARE, label_space
 from hctrellis.plotting.style import INK, LABEL_SIZE, PALE, require_matplotlib
 from hctrellis.plotting.subject import Subject, as_subject
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.support.checks import as_floats
 from hctrellis.tree import Tree
@@ -47,10 +47,10 @@ MOST_LABEL = 24  # characters of the name of a column that a new figure has room
 
 def plot_clustermap(
     table: npt.ArrayLike,
-    tree: Tree | Posterior | ConsensusTree,
+    tree: Tree | BasePosterior | ConsensusTree,
     ax: Axes | None = None,
     *,
-    column_tree: Tree | Posterior | ConsensusTree | None = None,
+    column_tree: Tree | BasePosterior | ConsensusTree | None = None,
     columns: Sequence[str] | None = None,
     colors: Colors | None = None,
     cmap: str | None = None,

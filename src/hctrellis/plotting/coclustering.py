@@ -22,14 +22,14 @@ from hctrellis.plotting.style import as_posterior, condition, require_matplotlib
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
     from hctrellis.tree import Tree
 
 SMALLEST_MAP = 2.8  # in a new figure
 
 
 def plot_coclustering(
-    post: Posterior,
+    post: BasePosterior,
     size: int | None = None,
     ax: Axes | None = None,
     *,

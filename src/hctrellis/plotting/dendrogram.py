@@ -32,7 +32,7 @@ from hctrellis.plotting.style import (
     shade,
 )
 from hctrellis.plotting.subject import Subject, as_subject
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.support.colors import BLUE, ORANGE
 from hctrellis.tree import Tree
@@ -54,7 +54,7 @@ Shape = Literal["rectangular", "circular"]
 
 
 def plot_dendrogram(
-    tree: Tree | Posterior | ConsensusTree,
+    tree: Tree | BasePosterior | ConsensusTree,
     support: Support | None = None,
     colors: Colors | None = None,
     ax: Axes | None = None,

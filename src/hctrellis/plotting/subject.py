@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hctrellis.posterior.errors import standard_errors
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.support.printable import show_probability
 from hctrellis.tree import Tree
@@ -56,17 +56,18 @@ def as_subject(
         values = support_values(given, support)
         height = "height" if given.heights is not None else ""
         return _written(given, values, bootstrap, {}, height=height)
-    tree = getattr(given, "map_tree", None)
-    if not isinstance(tree, Tree):
+    if not isinstance(given, BasePosterior):
         raise TypeError(
             f"expected a Posterior, a Tree or a ConsensusTree; got {type(given).__name__}"
         )
-    post: Posterior = given  # type: ignore[assignment]  # what has a MAP tree answers as one
-    values = support_values(tree, post.cluster_probability if support is None else support)
-    height = "" if tree.heights is None else post.potential.height_name
-    return _written(
-        tree, values, bootstrap, standard_errors(post) if support is None else {}, height=height
-    )
+    tree = given.map_tree
+    height = "" if tree.heights is None else given.potential.height_name
+    if support is not None:
+        return _written(tree, support_values(tree, support), bootstrap, {}, height=height)
+    known = Lookup(given)
+    errors = {mask: known.error(mask) for mask in tree.masks[tree.n_leaves : -1]}
+    values = support_values(tree, known.probability)
+    return _written(tree, values, bootstrap, errors, height=height)
 
 
 def support_values(tree: Tree, support: Support | None) -> list[float | None]:

@@ -27,7 +27,7 @@ from hctrellis.support.printable import show_probability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
 
 MOST_WIDTH = 11.0  # of a new figure
 TREE_WIDTH, TITLE_HEIGHT = 2.4, 0.25
@@ -36,7 +36,7 @@ DIGITS = 3
 
 
 def plot_top_trees(
-    post: Posterior,
+    post: BasePosterior,
     k: int = 4,
     axes: Sequence[Axes] | None = None,
     *,
@@ -104,7 +104,7 @@ def _show(probability: float) -> str:
     return show_probability(probability, DIGITS)
 
 
-def _new_axes(post: Posterior, n_trees: int) -> list[Axes]:
+def _new_axes(post: BasePosterior, n_trees: int) -> list[Axes]:
     import matplotlib.pyplot as plt
 
     width = TREE_WIDTH + label_space(post.labels, MOST_LABEL)

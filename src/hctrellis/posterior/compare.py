@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -242,10 +242,12 @@ class _Side:
         return dict(zip(masks, table.probabilities.tolist(), strict=True))
 
 
-def _lookups(sides: Sequence[_Side], known: Sequence[dict[int, float]], shared: Sequence[str]) -> Any:
+def _lookups(
+    sides: Sequence[_Side], known: Sequence[dict[int, float]], shared: Sequence[str]
+) -> Any:
     """For each side, a function that gives the probability of any cluster."""
 
-    def lookup(side: _Side, table: dict[int, float]) -> Any:
+    def lookup(side: _Side, table: dict[int, float]) -> Callable[[int], float]:
         def find(mask: int) -> float:
             if mask in table or side.post is None or side.is_cut(shared):
                 return table.get(mask, 0.0)

@@ -63,7 +63,8 @@ def load(
     post = Posterior(solution, saved.trellis, threads=threads, growth=growth)
     if not math.isclose(post.log_partition, saved.log_partition, rel_tol=AGREEMENT, abs_tol=1e-12):
         raise ValueError(
-            f"log Z of {source} is {post.log_partition:.10g} now, but was {saved.log_partition:.10g} "
-            "when it was saved; the file was changed, or written by another version"
+            f"log Z of {source} is {post.log_partition:.10g} now, but was "
+            f"{saved.log_partition:.10g} when it was saved; the file was changed, or written by "
+            "another version"
         )
     return post

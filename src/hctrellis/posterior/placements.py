@@ -22,7 +22,7 @@ from hctrellis.support.checks import as_count
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
     from hctrellis.support.types import Seed
 
 SIZE = 500  # trees that are drawn
@@ -148,7 +148,7 @@ class Placements(Sequence[ItemRow]):
         return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
 
-def unsettled(post: Posterior, size: int = SIZE, rng: Seed = 0) -> Placements:
+def unsettled(post: BasePosterior, size: int = SIZE, rng: Seed = 0) -> Placements:
     """How far each item moves over a posterior, and which items spoil the tree for the others.
 
     Parameters

@@ -8,15 +8,24 @@ import warnings
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import Cluster, cluster_mask, show_cluster
+from hctrellis.clusters import Cluster
+from hctrellis.posterior.base import (
+    CREDIBLE_LIMIT,
+    DISTRIBUTION_SIZE,
+    BasePosterior,
+    Coclustering,
+    Estimate,
+    Method,
+    NoTreeError,
+)
 from hctrellis.posterior.distribution import LogWeightDistribution
 from hctrellis.posterior.sample import TreeSample, draw
 from hctrellis.posterior.saved import write_posterior
-from hctrellis.posterior.summary import ConsensusTree, RankedTrees, rank
+from hctrellis.posterior.summary import RankedTrees, rank
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.posterior.ties import count_best
 from hctrellis.potentials.base import Potential
@@ -34,32 +43,9 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
     from hctrellis.trellis.solution import Solution
 
-MAJORITY_MARGIN = 1e-9
-CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
-DISTRIBUTION_SIZE = 100_000  # trees listed or drawn for a distribution, unless told otherwise
 
-
-class NoTreeError(ValueError):
-    """Every tree is forbidden, so there is no best one."""
-
-
-class Coclustering(NamedTuple):
-    """How closely every two leaves are clustered.
-
-    Attributes
-    ----------
-    probability : float64 array, shape (n, n)
-        That the smallest cluster with both leaves has at most the given size.
-    expected_size : float64 array, shape (n, n)
-        Expected number of leaves of that cluster.
-    """
-
-    probability: FloatArray
-    expected_size: FloatArray
-
-
-class Posterior:
-    """The probability distribution over trees: P(tree) = weight(tree) / Z.
+class Posterior(BasePosterior):
+    """The probability distribution over the trees of a trellis: P(tree) = weight(tree) / Z.
 
     Made by `infer`. Clusters are given as iterables of labels or leaf indices, or as masks (leaf i
     is bit i). What needs a pass over the trellis is computed when first asked for, and kept.
@@ -116,24 +102,34 @@ class Posterior:
         return self._growth
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels of the leaves."""
-        return self.potential.labels
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves."""
-        return self.potential.n_leaves
-
-    @property
     def log_partition(self) -> float:
         """log Z, the log of the sum of the weights of all trees; -inf if all are forbidden."""
         return self._solution.log_partition
 
     @property
-    def is_exact(self) -> bool:
-        """Whether all trees are considered; if not, log Z and MAP are lower bounds."""
-        return isinstance(self.trellis, FullTrellis)
+    def log_partition_error(self) -> float | None:
+        """0 over all trees; None over some of them, where log Z is a lower bound."""
+        return 0.0 if self.is_exact else None
+
+    @property
+    def log_partition_bound(self) -> float:
+        """A number that log Z over all trees is not below: log Z over these."""
+        return self.log_partition
+
+    @property
+    def method(self) -> Method:
+        """Whether all trees are considered ("exact"); if not, log Z and MAP are lower bounds."""
+        return "exact" if isinstance(self.trellis, FullTrellis) else "sparse"
+
+    @property
+    def how(self) -> str:
+        """One sentence on how the answers were obtained."""
+        if self.is_exact:
+            return f"Exact: all trees over {self.n_leaves} leaves were weighed."
+        return (
+            f"Over the trees of a sparse trellis of {self.trellis.n_clusters:,} clusters: log Z is "
+            "a lower bound, and probabilities are conditional on these trees."
+        )
 
     @property
     def n_trees(self) -> int:
@@ -186,13 +182,6 @@ class Posterior:
         return LogWeightDistribution(mean, variance, self.map_log_weight, values, shares, is_exact)
 
     @property
-    def expected_energy(self) -> float:
-        """The mean energy over the posterior, -(mean log weight) / beta."""
-        if self.potential.beta == 0:
-            raise ValueError("the energy of a tree is not defined by its weight at beta = 0")
-        return -self.expected_log_weight / self.potential.beta
-
-    @property
     def entropy(self) -> float:
         """The entropy of the posterior in nats; exp(entropy) is an effective number of trees."""
         return max(0.0, self.log_partition - self.expected_log_weight)
@@ -233,11 +222,6 @@ class Posterior:
         """
         self._check_possible()
         return self._solution.map_tree
-
-    @cached_property
-    def map_log_weight(self) -> float:
-        """Log weight of the MAP tree."""
-        return self.potential.log_weight(self.map_tree)
 
     @cached_property
     def n_map_trees(self) -> int | None:
@@ -298,10 +282,7 @@ class Posterior:
 
     def split_probability(self, left: Cluster, right: Cluster) -> float:
         """The probability that a tree has this split: the two clusters as siblings."""
-        one, other = self._mask(left), self._mask(right)
-        if one & other:
-            shared = show_cluster(one & other, self.labels)
-            raise ValueError(f"the two sides of a split must be disjoint; both have {shared}")
+        one, other = self._disjoint(left, right)
         return self._probability(one | other) * math.exp(self._log_split(one, other))
 
     def subtree_probability(self, tree: Tree) -> float:
@@ -314,11 +295,12 @@ class Posterior:
             masks.append(masks[left] | masks[right])
         return self._probability(masks[-1]) * math.exp(given)
 
-    def probability(
+    def estimate(
         self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
-    ) -> float:
+    ) -> Estimate:
         """The probability that a tree contains some clusters or sub-trees, and lacks others."""
-        return math.exp(self.given(contains, lacks).log_partition - self.log_partition)
+        part = self.given(contains, lacks).log_partition
+        return Estimate(math.exp(part - self.log_partition), 0.0)
 
     @renamed(clusters="contains", forbidden="lacks")
     def given(
@@ -334,24 +316,13 @@ class Posterior:
         solution = self.trellis.solve(self.potential + condition, self._threads)
         return Posterior(solution, self.trellis, threads=self._threads)
 
-    def _contained(self, items: Iterable[Cluster | Tree]) -> list[int]:
-        masks = []
-        for item in items:
-            if isinstance(item, Tree):
-                masks += [self._mask(names) for names in item.cluster_labels()]
-            else:
-                masks.append(self._mask(item))
-        return masks
-
     def coclustering(self, size: int) -> Coclustering:
         """How closely every two leaves are clustered.
 
         The maximal clusters of at most `size` leaves partition the leaves of a tree; two leaves
         share one exactly if their smallest common cluster has at most `size` leaves.
         """
-        n = self.n_leaves
-        if not isinstance(size, int | np.integer) or not 1 <= size <= n:
-            raise ValueError(f"size must be a whole number from 1 to {n}; got {size!r}")
+        n, size = self.n_leaves, self._as_size(size)
         p = self._probabilities
         sizes = self._solution.vertices.sizes
         last = self._solution.around(p * (sizes > size))  # with a parent of more than `size` leaves
@@ -386,21 +357,6 @@ class Posterior:
         self._check_possible()
         return draw(self._solution, size, rng)
 
-    def consensus_tree(self, threshold: float = 0.5) -> ConsensusTree:
-        """The clusters of probability above `threshold` (at least 1/2, so that they are nested)."""
-        if not 0.5 <= threshold <= 1:
-            raise ValueError(
-                f"threshold must be from 0.5 to 1, got {threshold}; clusters of probability "
-                "above one half are always nested or disjoint, others need not be"
-            )
-        # a margin for rounding: two clusters of one half each may cross
-        above = threshold + MAJORITY_MARGIN if threshold < 1 else 1 - MAJORITY_MARGIN
-        table = self.cluster_probabilities(above)
-        support = dict(zip(table.masks, table.probabilities.tolist(), strict=True))
-        if self.n_leaves > 1:
-            support[(1 << self.n_leaves) - 1] = 1.0
-        return ConsensusTree(self.labels, support, self.potential)
-
     def expected_clusters_tree(self) -> Tree:
         """The tree with the largest expected number of correct clusters.
 
@@ -424,23 +380,12 @@ class Posterior:
         grown = growth and {"converged": growth.converged, "trace": [*map(list, growth.trace)]}
         return write_posterior(Path(path), self.potential, self.trellis, self.log_partition, grown)
 
-    def support(self, tree: Tree) -> dict[frozenset[str], float]:
-        """The probability of every cluster of a tree, as `Tree.to_newick(support=...)` takes it."""
-        return {names: self.cluster_probability(names) for names in tree.cluster_labels()}
-
     # ---- inside -------------------------------------------------------------------------------
 
     @property
     def _probabilities(self) -> FloatArray:
         self._check_possible()
         return self._solution.probabilities
-
-    @cached_property
-    def _index_of(self) -> dict[str, int]:
-        return {label: i for i, label in enumerate(self.labels)}
-
-    def _mask(self, items: Cluster) -> int:
-        return cluster_mask(items, self._index_of, self.n_leaves)
 
     def _holds(self, tree: Tree) -> bool:
         if isinstance(self.trellis, FullTrellis):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hctrellis.clusters import mask_labels
-from hctrellis.posterior.errors import standard_errors
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior, Estimate
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.report.words import braced
 from hctrellis.support.printable import show_probability
 
@@ -20,7 +20,7 @@ WELL_KNOWN = 5e-4  # standard errors below this are not given
 
 
 def sentences(
-    post: Posterior,
+    post: BasePosterior,
     masks: Iterable[int],
     model: str,
     beta: BetaChoice | None = None,
@@ -28,15 +28,17 @@ def sentences(
     bootstrap: BootstrapSupport | None = None,
 ) -> list[str]:
     """What can be said of clusters, one sentence each, the circumstances in the first."""
-    errors = standard_errors(post)
+    if not post.is_reliable:
+        return []
+    known = Lookup(post)
     resampled = {row.cluster: (row.au, row.bp) for row in bootstrap or ()}
     found = []
     for mask in [*masks][:MOST_SENTENCES]:
         names = frozenset(mask_labels(mask, post.labels))
-        p = show_probability(post.cluster_probability(mask))
-        error = errors.get(mask, 0.0)
-        known = f"{p} ± {error:.2g} (standard error)" if error >= WELL_KNOWN else p
-        text = f"{braced(mask, post.labels)} has posterior probability {known}"
+        estimate = known.estimate(mask) or Estimate(0.0, 0.0)
+        p, error = show_probability(estimate.value), estimate.error
+        value = f"{p} ± {error:.1g} (standard error of sampling)" if error >= WELL_KNOWN else p
+        text = f"{braced(mask, post.labels)} has posterior probability {value}"
         text += f"{_range(names, moves)}{_resampled(names, resampled)}."
         found.append(text)
     if found:
@@ -44,7 +46,7 @@ def sentences(
     return found
 
 
-def _beta(post: Posterior, choice: BetaChoice | None) -> str:
+def _beta(post: BasePosterior, choice: BetaChoice | None) -> str:
     if not post.potential.has_energy:
         return ""
     value = f", with beta = {post.potential.beta:g}"

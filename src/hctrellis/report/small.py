@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.report import words
 from hctrellis.support.colors import MISSING_COLOR, PALETTE
 from hctrellis.trees.svg import format_svg
@@ -20,7 +21,7 @@ BOX = "max-width:60em;font-family:sans-serif;font-size:14px;line-height:1.45"
 
 
 def small_report(
-    post: Posterior,
+    post: BasePosterior,
     *,
     settings: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
@@ -28,7 +29,9 @@ def small_report(
     beta: BetaChoice | None = None,
 ) -> str:
     """HTML without scripts that shows what matters of a posterior."""
-    parts = [f"<p>{escape(sure(post))}</p>", drawn(post, groups or {}), _clusters(post)]
+    known = Lookup(post)
+    parts = [f"<p>{escape(sure(post, known))}</p>", drawn(post, known, groups or {})]
+    parts.append(_clusters(post, known))
     lines = [*(f"{name}: {value}" for name, value in settings), words.weighed(post)]
     if beta is not None:
         lines.append(beta.sentence)
@@ -38,12 +41,15 @@ def small_report(
     return f'<div style="{BOX}">{"".join(parts)}</div>'
 
 
-def sure(post: Posterior) -> str:
+def sure(post: BasePosterior, known: Lookup) -> str:
     """One sentence on how sure the tree is."""
     tree = post.map_tree
+    if not post.is_reliable:
+        return words.not_converged(post)
     inner = tree.masks[tree.n_leaves : -1]
     (bound, _), (good, _), *_ = words.GRADES
-    counts = [sum(post.cluster_probability(m) >= least for m in inner) for least in (bound, good)]
+    values = [known.probability(mask) or 0.0 for mask in inner]
+    counts = [sum(value >= least for value in values) for least in (bound, good)]
     if not inner:
         return f"There is only one tree over {words.counted(tree.n_leaves, 'item')}."
     return (
@@ -53,7 +59,7 @@ def sure(post: Posterior) -> str:
     )
 
 
-def drawn(post: Posterior, groups: Mapping[str, str]) -> str:
+def drawn(post: BasePosterior, known: Lookup, groups: Mapping[str, str]) -> str:
     """The most probable tree as SVG."""
     if post.n_leaves > MOST_LEAVES:
         return f"<p>({post.n_leaves} leaves are too many to draw here.)</p>"
@@ -62,7 +68,7 @@ def drawn(post: Posterior, groups: Mapping[str, str]) -> str:
     colors = {label: key[group] for label, group in groups.items()}
     marks = {label: colors.get(label, MISSING_COLOR) for label in post.labels} if key else {}
     tree = post.map_tree
-    picture = format_svg(tree, post.support(tree), marks=marks, axis=_axis(post))
+    picture = format_svg(tree, known.support(tree), marks=marks, axis=_axis(post))
     spans = (
         f'<span style="margin-right:1em"><span style="color:{color}">■</span> {escape(name)}</span>'
         for name, color in key.items()
@@ -70,17 +76,17 @@ def drawn(post: Posterior, groups: Mapping[str, str]) -> str:
     return f"<div>{picture}</div><div>{''.join(spans)}</div>"
 
 
-def _axis(post: Posterior) -> str:
+def _axis(post: BasePosterior) -> str:
     return "" if post.map_tree.heights is None else post.potential.height_name
 
 
-def _clusters(post: Posterior) -> str:
-    table = post.cluster_probabilities()
-    known = list(zip(table.masks, table.probabilities.tolist(), strict=True))[:SHOWN]
+def _clusters(post: BasePosterior, known: Lookup) -> str:
+    masks = post.cluster_probabilities().masks[:SHOWN] if post.is_reliable else ()
     rows = "".join(
-        f"<tr><td>{words.shown(p)}</td><td>{words.grade(p)}</td>"
+        f"<tr><td>{escape(words.with_error(known.estimate(mask)))}</td>"
+        f"<td>{words.grade(known.probability(mask))}</td>"
         f'<td style="text-align:left">{escape(words.members(mask, post.labels))}</td></tr>'
-        for mask, p in known
+        for mask in masks
     )
     head = '<tr><th>probability</th><th></th><th style="text-align:left">cluster</th></tr>'
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""

@@ -20,6 +20,7 @@ from hctrellis.reproduce.record import (
     rounded,
     silent,
 )
+from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +61,7 @@ def measure(n_leaves: int) -> Measured:
         return weights
 
     model = _Counting(balanced, features=np.arange(1.0, n_leaves + 1))
-    post = infer(model, threads=1)
+    post = infer(model, FullTrellis(model.n_leaves), threads=1)
     return Measured(n_leaves, model.asked, post.n_trees)
 
 

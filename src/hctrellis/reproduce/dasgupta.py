@@ -26,6 +26,7 @@ from hctrellis.reproduce.record import (
 from hctrellis.reproduce.timing import best_tree_seconds
 from hctrellis.search import greedy
 from hctrellis.tree import Tree
+from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +58,7 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
     tell("exact and greedy trees")
     model = Dasgupta(ladder())
     seconds = best_tree_seconds(model)
-    post = infer(model)
+    post = infer(model, FullTrellis(model.n_leaves))
     best = post.map_tree
     first, second = (model.energy(tree) for tree in post.top_trees(2))
     trees = {

@@ -16,6 +16,7 @@ from hctrellis.reproduce.agglomerate import average_linkage
 from hctrellis.reproduce.expression import PER_SUBTYPE, UNLABELLED, Expression, affinity
 from hctrellis.reproduce.record import Tell, silent
 from hctrellis.tree import Tree
+from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
@@ -45,7 +46,8 @@ class Draw(NamedTuple):
 
     def n_best(self) -> int:
         """How many trees share the least energy."""
-        sharp = infer(CorrelationClustering(self.model.affinity, beta=SHARP))
+        model = CorrelationClustering(self.model.affinity, beta=SHARP)
+        sharp = infer(model, FullTrellis(model.n_leaves))
         return round(float(np.exp(-sharp.map_log_probability)))
 
 
@@ -118,7 +120,7 @@ def draw(data: Expression, rng: np.random.Generator, hide: bool = False) -> Draw
     labels = [data.samples[i] for i in chosen]
     model = CorrelationClustering(w, labels=labels)
     start = time.perf_counter()
-    post = infer(model)
+    post = infer(model, FullTrellis(model.n_leaves))
     _ = post.map_tree
     seconds = time.perf_counter() - start
     return Draw(chosen, model, post, average_linkage(w, labels), seconds)

@@ -40,6 +40,7 @@ from hctrellis.reproduce.record import (
 )
 from hctrellis.support.printable import show_probability
 from hctrellis.tree import Tree
+from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -261,7 +262,8 @@ def _clusters(study: Study) -> Table:
 def _betas(draw: Draw) -> Table:
     rows = []
     for beta in BETAS:
-        post = infer(CorrelationClustering(draw.model.affinity, beta=beta))
+        model = CorrelationClustering(draw.model.affinity, beta=beta)
+        post = infer(model, FullTrellis(model.n_leaves))
         top = post.cluster_probabilities(0.0)[0]
         rows.append(
             (

@@ -21,6 +21,7 @@ from hctrellis.reproduce.record import (
     plus_minus,
     silent,
 )
+from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +111,8 @@ def find_jet(rng: np.random.Generator) -> tuple[simulate.Jet, Posterior, int]:
     while True:
         tried += 1
         jet = simulate.ginkgo(1, n_leaves=LEAVES, rng=rng)[0]
-        post = infer(jet.potential())
+        model = jet.potential()
+        post = infer(model, FullTrellis(model.n_leaves))
         if post.n_trees == ALLOWED:
             probabilities = post.top_trees(ALL_TREES).probabilities
             if round(expected_distinct(probabilities, PAPER_SAMPLES)) == PAPER_ALLOWED:

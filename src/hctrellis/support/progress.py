@@ -7,9 +7,27 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import Protocol
 
 Progress = Callable[[int, int | None], None]
 """Called as progress(done, total); total is None if it is not known."""
+
+
+class Noted(Protocol):
+    """Called as tell(done, total, note): a note says what is being done, or how far it has come."""
+
+    def __call__(self, done: int, total: int | None, note: str = "") -> None: ...
+
+
+@contextmanager
+def noted(progress: Progress | bool | None, what: str) -> Iterator[Noted]:
+    """The same as `followed`, with notes, which a bar shows and a function is not given."""
+    if progress is True:
+        with bar(what) as update:
+            yield update
+        return
+    with followed(progress, what) as simple:
+        yield lambda done, total, note="": simple(done, total)
 
 
 @contextmanager
@@ -25,7 +43,7 @@ def followed(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def bar(what: str, hidden: bool = False) -> Iterator[Progress]:
+def bar(what: str, hidden: bool = False) -> Iterator[Noted]:
     """A bar on standard error: rich's where it is installed, else a line of text.
 
     rich draws only in terminals and notebooks; elsewhere nothing is written.
@@ -40,28 +58,35 @@ def bar(what: str, hidden: bool = False) -> Iterator[Progress]:
     except ImportError:
         yield _line(what)
         return
-    columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn())
+    note = "{task.fields[note]}"
+    columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn(), note)
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
         yield silent
         return
     with Bars(*columns, console=console, transient=True) as bars:
-        task = bars.add_task("", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        task = bars.add_task("", total=None, note="")
+
+        def update(done: int, total: int | None, note: str = "") -> None:
+            bars.update(task, completed=done, total=total, note=note)
+
+        yield update
 
 
-def silent(done: int, total: int | None) -> None:
+def silent(done: int, total: int | None, note: str = "") -> None:
     """Show nothing."""
 
 
-def _line(what: str) -> Progress:
+def _line(what: str) -> Noted:
     began = monotonic()
 
-    def update(done: int, total: int | None) -> None:
+    def update(done: int, total: int | None, note: str = "") -> None:
         left = seconds_left(monotonic() - began, done, total)
         rest = "" if left is None or done == total else f", {left} s left"
         end = "\n" if done == total else "\r"
-        sys.stderr.write(f"{what}: {done} of {'?' if total is None else total}{rest:15}{end}")
+        sys.stderr.write(
+            f"{what}: {done} of {'?' if total is None else total}{rest:15} {note}{end}"
+        )
         sys.stderr.flush()
 
     return update

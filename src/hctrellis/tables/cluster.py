@@ -15,7 +15,7 @@ from hctrellis.tables.frames import as_cells
 from hctrellis.tables.items import as_items
 from hctrellis.tables.result import Clustering
 from hctrellis.tables.speech import in_python
-from hctrellis.tables.work import TIME_LIMIT, Wish, work
+from hctrellis.tables.work import PRECISION, TIME_LIMIT, Wish, work
 
 Kind = Literal["features", "distances", "similarities"]
 
@@ -37,6 +37,7 @@ def cluster(
     all_columns: bool = False,
     watch: Iterable[Iterable[str]] = (),
     bootstrap: int | None = None,
+    precision: float = PRECISION,
     time_limit: float = TIME_LIMIT,
     seed: int = 0,
     progress: bool = False,
@@ -44,7 +45,8 @@ def cluster(
     """Cluster the rows of a table, and say how sure the clusters are.
 
     The same as ``hctrellis infer`` with the same defaults: average linkage of Euclidean distances
-    for a table, beta chosen by `choose_beta`, all trees weighed exactly for up to 22 items.
+    for a table, beta chosen by `choose_beta`, all trees weighed exactly for up to 22 items and
+    sampled beyond, every probability with a standard error.
 
     Parameters
     ----------
@@ -79,8 +81,11 @@ def cluster(
         Clusters to be asked about, each by its labels.
     bootstrap : int, optional
         Also resample the columns so often at each of ten scales: AU and BP values.
+    precision : float
+        If there are more than 22 items, trees are sampled until every probability of 0.05 or more
+        has a standard error of at most this,
     time_limit : float
-        Seconds for the search if there are more than 22 items.
+        or this many seconds have passed.
     seed : int
         Of everything that is drawn at random.
     progress : bool
@@ -125,6 +130,7 @@ def cluster(
         clusters=[[*map(str, names)] for names in watch],
         bootstrap=bootstrap,
         seed=seed,
+        precision=precision,
         time_limit=as_positive(time_limit, "time_limit"),
         reading=options,
     )

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from hctrellis.build.grow import grow
 from hctrellis.infer import MAX_EXACT_LEAVES, infer
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.partition import Partition
-from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import (
     as_count,
@@ -207,7 +207,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.beta_choice_ = None
             self.beta_ = float(self.beta)
 
-    def _infer(self, potential: Potential, seed: int) -> Posterior:
+    def _infer(self, potential: Potential, seed: int) -> BasePosterior:
         n = potential.n_leaves
         if n <= self.max_exact_leaves:
             return infer(potential, FullTrellis(n))

@@ -12,8 +12,9 @@ import numpy as np
 
 from hctrellis._version import __version__
 from hctrellis.clusters import mask_labels
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.posterior.partition import Partition
-from hctrellis.posterior.posterior import Posterior
 from hctrellis.report.words import interval
 from hctrellis.support.files import check_writable, replaced, write_bytes, write_text
 from hctrellis.tree import Tree
@@ -63,12 +64,13 @@ def write_figure(found: Clustering, path: Path) -> Path:
     return path
 
 
-def as_newick(post: Posterior, tree: Tree) -> str:
+def as_newick(post: BasePosterior, tree: Tree) -> str:
     """Newick text; with branch lengths if there are heights, raised where a child is higher."""
+    support = Lookup(post).support(tree)
     if tree.heights is None:
-        return tree.to_newick(support=post.support(tree))
+        return tree.to_newick(support=support)
     raised = Tree.from_linkage(tree.to_linkage(), labels=tree.labels)
-    return raised.to_newick(support=post.support(tree), lengths=True, length_format=".8g")
+    return raised.to_newick(support=support, lengths=True, length_format=".8g")
 
 
 def write_linkage(path: Path, tree: Tree) -> Path:
@@ -106,7 +108,8 @@ def _csv(rows: list[list[Any]]) -> str:
 
 def as_json(found: Clustering) -> dict[str, Any]:
     """All numbers, for programs."""
-    post, choice = found.posterior, found.beta_choice
+    post, choice, known = found.posterior, found.beta_choice, Lookup(found.posterior)
+    listed = post.cluster_probabilities(LISTED).masks if post.is_reliable else ()
     return {
         "format": FORMAT,
         "version": __version__,
@@ -114,19 +117,26 @@ def as_json(found: Clustering) -> dict[str, Any]:
         "labels": list(post.labels),
         "beta": post.potential.beta if post.potential.has_energy else None,
         "beta_choice": choice and {"rule": choice.rule, "sentence": choice.sentence},
+        "method": post.method,
+        "how": post.how,
         "is_exact": post.is_exact or not post.potential.has_energy,
+        "is_reliable": post.is_reliable,
         "converged": None if post.growth is None else post.growth.converged,
-        "n_trees": post.n_trees,
+        "n_trees": getattr(post, "n_trees", None),
+        "n_best_trees": getattr(post, "n_map_trees", None),
         "log_partition": post.log_partition,
+        "log_partition_error": post.log_partition_error,
+        "log_partition_bound": post.log_partition_bound,
         "map": {
             "log_weight": post.map_log_weight,
             "log_probability": post.map_log_probability,
             "newick": as_newick(post, post.map_tree),
         },
-        "asked": [_cluster(post, mask) for mask in found.watched],
-        "clusters": [
-            _cluster(post, mask)
-            for mask in post.cluster_probabilities(min_probability=LISTED).masks
+        "asked": [_cluster(post, known, mask) for mask in found.watched],
+        "clusters": [_cluster(post, known, mask) for mask in listed],
+        "unreliable": [
+            {"members": mask_labels(doubt.mask, post.labels), "low": doubt.low, "high": doubt.high}
+            for doubt in (post.diagnostics.doubts if post.diagnostics else ())
         ],
         "sensitivity": [
             {
@@ -150,8 +160,13 @@ def _number(value: float) -> float | None:
     return value if value == value else None  # NaN is no JSON
 
 
-def _cluster(post: Posterior, mask: int) -> dict[str, Any]:
+def _cluster(post: BasePosterior, known: Lookup, mask: int) -> dict[str, Any]:
     names = mask_labels(mask, post.labels)
-    found = {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
-    known = interval(post, mask)
-    return found if known is None else {**found, "interval": known}
+    found = {
+        "members": names,
+        "size": len(names),
+        "probability": known.probability(mask),
+        "error": known.error(mask),
+    }
+    between = interval(post, mask)
+    return found if between is None else {**found, "interval": between}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from hctrellis.clusters import split_members
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.partition import Partition, best_partition, cut_tree, probable_partition
-from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.linkage import Linkage, Method
 from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.tables.models import LINKAGES
@@ -27,7 +27,7 @@ ALL_SINGLE = (
 )
 
 
-def best_tree(post: Posterior, distances: FloatArray, name: str) -> Tree:
+def best_tree(post: BasePosterior, distances: FloatArray, name: str) -> Tree:
     """The MAP tree with heights; SciPy's if it is as good (single linkage has many ties)."""
     method = cast(Method, name if name in LINKAGES else "average")
     greedy = _scipy_tree(distances, method, post.labels)
@@ -40,7 +40,7 @@ def best_tree(post: Posterior, distances: FloatArray, name: str) -> Tree:
 
 
 def flat_clusters(
-    post: Posterior,
+    post: BasePosterior,
     tree: Tree,
     n_clusters: int | None = None,
     threshold: float | None = None,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.posterior.partition import Partition
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.tables.cells import Items
 from hctrellis.tables.flat import Cut, best_tree, flat_clusters
@@ -57,7 +60,7 @@ class Clustering:
     seed : int
     """
 
-    posterior: Posterior
+    posterior: BasePosterior
     name: str
     items: Items | None
     watched: list[int]
@@ -95,7 +98,7 @@ class Clustering:
     @cached_property
     def support(self) -> dict[frozenset[str], float]:
         """The probability of every cluster of the tree."""
-        return self.posterior.support(self.tree)
+        return Lookup(self.posterior).support(self.tree)
 
     @cached_property
     def table(self) -> ClusterTable:
@@ -135,7 +138,40 @@ class Clustering:
 
     def _has_moves(self) -> bool:
         post = self.posterior
-        return post.potential.beta > 0 and (not post.is_exact or post.n_leaves <= MOVED_LEAVES)
+        if post.potential.beta <= 0 or post.method == "sampled":
+            return False
+        return post.method == "sparse" or post.n_leaves <= MOVED_LEAVES
+
+    @property
+    def model(self) -> str:
+        """The model in words, with what was done to the table; empty if trees were read."""
+        known = dict(self.settings)
+        done = known.get("Table", "").split(" column")[-1].split(", ")[1:]
+        steps = f" ({', '.join(done)})" if done else ""
+        return f"{known['Potential']}{steps}" if "Potential" in known else ""
+
+    @cached_property
+    def placements(self) -> Placements:
+        """How settled each item is, and which items spoil the tree; see `hctrellis.unsettled`."""
+        return unsettled(self.posterior, rng=self.seed)
+
+    def sentence(self, cluster: Iterable[str] | None = None) -> str:
+        """A sentence for a paper on a cluster: by default those asked about, or the best ones.
+
+        Parameters
+        ----------
+        cluster : iterable of str, optional
+            By its labels.
+        """
+        from hctrellis.report.paper import sentences
+
+        masks = self.watched or list(self.table.masks)
+        if cluster is not None:
+            masks = [self.posterior.map_tree.mask([*cluster])]
+        found = sentences(
+            self.posterior, masks, self.model, self.beta_choice, self.moves, self.bootstrap
+        )
+        return " ".join(found)
 
     # ---- pictures and files -------------------------------------------------------------------
 
@@ -165,6 +201,7 @@ class Clustering:
             "sensitivity": self.moves,
             "bootstrap": self.bootstrap,
             "settings": self.settings,
+            "model": self.model,
             "rng": self.seed,
         }
 

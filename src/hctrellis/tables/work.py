@@ -9,10 +9,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from hctrellis.build.grow import MAX_CLUSTERS, TIME_LIMIT, grow
+from hctrellis.build.grow import grow
 from hctrellis.infer import MAX_EXACT_LEAVES, infer
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.potentials.base import Potential
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.progress import Progress
 from hctrellis.tables.cells import Items, Options
 from hctrellis.tables.models import LINKAGES, described, maker, model_name
@@ -50,10 +51,12 @@ class Wish:
     bootstrap : int or None
         Resamples of columns at each scale.
     seed : int
+    precision : float
+        The standard error at which sampling ends, for more than 22 items.
     time_limit : float
-        Seconds, for more than 22 items.
-    max_clusters : int
-        Of a sparse trellis.
+        Seconds after which it ends in any case.
+    max_clusters : int or None
+        Of a sparse trellis whose trees are weighed instead of sampling.
     reading : Options
         How the table was read, to be told.
     """
@@ -64,8 +67,9 @@ class Wish:
     clusters: Sequence[Sequence[str]] = ()
     bootstrap: int | None = None
     seed: int = 0
+    precision: float = PRECISION
     time_limit: float = TIME_LIMIT
-    max_clusters: int = MAX_CLUSTERS
+    max_clusters: int | None = None
     reading: Options = field(default_factory=Options)
 
 
@@ -102,17 +106,26 @@ def work(items: Items, wish: Wish, bars: Bars) -> Clustering:
     )
 
 
-def solve(potential: Potential, wish: Wish, bars: Bars) -> Posterior:
-    """The posterior, over all trees or those of a grown trellis."""
+def solve(potential: Potential, wish: Wish, bars: Bars) -> BasePosterior:
+    """The posterior: exact, sampled, or over the trees of a sparse trellis if that is asked for."""
     n = potential.n_leaves
     if n <= MAX_EXACT_LEAVES:
         with bars("splits", n < SLOW_LEAVES) as progress:
             return infer(potential, progress=progress)
-    with bars("seconds to find promising trees", False) as progress:
-        growth = grow(
-            potential, wish.max_clusters, wish.time_limit, rng=wish.seed, progress=progress
+    if wish.max_clusters is not None:
+        with bars("seconds to find promising trees", False) as progress:
+            growth = grow(
+                potential, wish.max_clusters, wish.time_limit, rng=wish.seed, progress=progress
+            )
+        return infer(potential, growth)
+    with bars("thousandths of the sampling", False) as progress:
+        return infer(
+            potential,
+            precision=wish.precision,
+            time_limit=wish.time_limit,
+            rng=wish.seed,
+            progress=progress,
         )
-    return infer(potential, growth)
 
 
 def as_mask(names: Sequence[str], labels: Sequence[str]) -> int:
@@ -165,7 +178,7 @@ def _check(items: Items, wish: Wish) -> None:
 
 
 def _resample(
-    items: Items, post: Posterior, name: str, wish: Wish, bars: Bars
+    items: Items, post: BasePosterior, name: str, wish: Wish, bars: Bars
 ) -> BootstrapSupport | None:
     if wish.bootstrap is None:
         return None

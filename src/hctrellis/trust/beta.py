@@ -155,14 +155,14 @@ class SensitivityRow(NamedTuple):
     Attributes
     ----------
     beta : float
-    map_log_probability : float
+    map_log_probability : float or None
         Of the MAP tree at this beta.
     probabilities : dict from frozenset of str to float
         The probabilities of the same clusters at every beta.
     """
 
     beta: float
-    map_log_probability: float
+    map_log_probability: float | None
     probabilities: dict[frozenset[str], float]
 
 

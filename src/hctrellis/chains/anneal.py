@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hctrellis.chains.chains import Chains, Records
 from hctrellis.clusters import n_trees
-from hctrellis.sampling.chains import Chains, Records
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray, IntArray, SmallArray
 
 KEPT_SHARE = 0.5  # of a population that is effective after it is weighed for the next heat
 FINEST = 1e-9  # the least step between two heats
@@ -44,12 +44,15 @@ class Annealed:
         How many of the first trees have descendants among the last.
     final : Records
         The last population, chain by chain.
+    trail : int16 array, shape (heats, n - 1, 2)
+        A tree of the population at each heat.
     """
 
     log_partition: float
     heats: tuple[float, ...]
     n_ancestors: int
     final: Records
+    trail: SmallArray
 
 
 def anneal(
@@ -66,10 +69,13 @@ def anneal(
     origins = np.arange(size)
     log_partition = math.log(n_trees(chains.potential.n_leaves))
     used = [0.0]
+    trail = [population.children[0, 0]]
     while used[-1] < 1.0:
         heat = _next_heat(population, used[-1]) if heats is None else heats[len(used)]
         steps = (population.log_targets(heat) - population.log_targets(used[-1])).ravel()
         top = float(steps.max())
+        if top == -math.inf:  # every tree of the population has a forbidden split
+            return Annealed(-math.inf, (*used, 1.0), 0, population, np.array([*trail, trail[-1]]))
         weights = np.exp(steps - top)
         log_partition += top + math.log(weights.mean())
         drawn = _systematic(weights, n_chains, rng)
@@ -77,7 +83,9 @@ def anneal(
         population = chains.run(starts, np.full(n_chains, heat), rng, n_records, n_moves)
         origins = np.repeat(origins[drawn], n_records)
         used.append(heat)
-    return Annealed(log_partition, tuple(used), len(np.unique(origins)), population)
+        trail.append(population.children[n_chains // 2, -1])
+    n_ancestors = len(np.unique(origins))
+    return Annealed(log_partition, tuple(used), n_ancestors, population, np.array(trail))
 
 
 def _next_heat(population: Records, heat: float) -> float:
@@ -97,7 +105,10 @@ def _next_heat(population: Records, heat: float) -> float:
 
 
 def _effective_share(log_weights: FloatArray) -> float:
-    weights = np.exp(log_weights - log_weights.max())
+    top = log_weights.max()
+    if top == -np.inf:
+        return 0.0
+    weights = np.exp(log_weights - top)
     return float(weights.sum() ** 2 / (weights**2).sum() / len(weights))
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray, SmallArray
 
 PENALTY = 10.0  # of a forbidden split, times heat / (1 - heat)
+LEAVES_MOVED = 2_000_000  # moves times leaves of one call, which Ctrl-C has to wait for
+PLAIN_MOVED = 2_000  # the same for potentials that only NumPy can evaluate
 
 
 class Records(NamedTuple):
@@ -42,6 +44,15 @@ class Records(NamedTuple):
             barred = np.where(self.forbidden > 0, bar(heat) * self.forbidden, 0.0)
         return heat * self.log_weights + barred
 
+    def of(self, some: slice) -> Records:
+        """Some of the records of each chain."""
+        return Records(self.children[:, some], self.log_weights[:, some], self.forbidden[:, some])
+
+
+def joined(records: Sequence[Records]) -> Records:
+    """Records of the same chains, one after the other."""
+    return Records(*(np.concatenate(parts, axis=1) for parts in zip(*records, strict=True)))
+
 
 def bar(heat: float) -> float:
     """What a forbidden split adds to the log weight of a tree: nothing at heat 0, -inf at 1."""
@@ -55,7 +66,8 @@ class Chains:
         self.potential = potential
         self._model = search_model(potential)
         self._kernel = self._model.kernel("gibbs")
-        workers = 1 if isinstance(self._model, PlainModel) else threads or default_threads()
+        self.is_compiled = not isinstance(self._model, PlainModel)
+        workers = (threads or default_threads()) if self.is_compiled else 1
         self._rooms = [self._room() for _ in range(workers)]
         self._pool = ThreadPoolExecutor(workers)
 
@@ -86,7 +98,16 @@ class Chains:
         n_moves: int,
     ) -> Records:
         """Run a chain from each start at its heat; every `n_moves` moves its tree is recorded."""
-        return self.run_with(starts, heats, rng.random((len(starts), n_records, n_moves, 2)))
+        most = LEAVES_MOVED if self.is_compiled else PLAIN_MOVED
+        moved = max(1, len(starts) * n_moves * self.potential.n_leaves)
+        at_once = max(1, most // moved)
+        found = []
+        for first in range(0, n_records, at_once):
+            count = min(at_once, n_records - first)
+            uniforms = rng.random((len(starts), count, n_moves, 2))
+            found.append(self.run_with(starts, heats, uniforms))
+            starts = found[-1].children[:, -1]
+        return joined(found)
 
     def run_with(
         self, starts: SmallArray, heats: float | Sequence[float] | FloatArray, uniforms: FloatArray

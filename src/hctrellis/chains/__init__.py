@@ -1,0 +1,1 @@
+"""Markov chains over trees, at any temperature."""

@@ -1,0 +1,500 @@
+"""`sample_posterior`: probabilities of clusters beyond the exact limit, with error bars.
+
+1. A sparse trellis is grown: the best tree, a lower bound of log Z, and starts for half the chains.
+2. Trees are annealed from uniform ones: starts for the other half, and an estimate of log Z.
+3. Chains run from all starts until every probability is known well enough.
+4. If chains disagree, or too few lineages survived the annealing to show that they agree, parallel
+   tempering takes their place.
+5. Where a second estimate of log Z is missing, a short run of parallel tempering gives it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hctrellis.build.grow import Growth, grow
+from hctrellis.chains.anneal import Annealed, anneal
+from hctrellis.chains.chains import Chains, Records, joined
+from hctrellis.chains.frequencies import BATCHES, Frequencies, cluster_codes, frequencies, shares
+from hctrellis.chains.temper import Ladders
+from hctrellis.clusters import show_cluster
+from hctrellis.posterior.base import Estimate, NoTreeError
+from hctrellis.potentials.base import Potential
+from hctrellis.sampling.partition import LEAST_ANCESTORS, agreed, of_coverage, of_runs
+from hctrellis.sampling.posterior import SampledPosterior, place_masks
+from hctrellis.sampling.redraw import Redraws
+from hctrellis.sampling.verdict import (
+    JUDGED,
+    LEAST_EFFECTIVE,
+    LEAST_LINEAGES,
+    LEAST_ROUND_TRIPS,
+    Diagnostics,
+    Doubt,
+    strangers,
+    uncertain,
+)
+from hctrellis.search.local import local_search
+from hctrellis.support.checks import as_count, as_positive
+from hctrellis.support.keywords import renamed
+from hctrellis.support.logs import FORBIDDEN
+from hctrellis.support.progress import Noted, Progress, noted
+from hctrellis.tree import Tree
+
+if TYPE_CHECKING:
+    from hctrellis.support.types import BoolArray, FloatArray, Seed, SmallArray
+
+TIME_LIMIT = 60.0
+PRECISION = 0.01
+N_CHAINS = 8
+N_RUNS = 8  # annealings
+POPULATION = (64, 4)  # chains of an annealing, and records of each
+PLAIN_POPULATION = (8, 4)  # the same for potentials that only NumPy can evaluate
+GROWTH_ROUNDS = 12
+GROWTH_SHARE, ANNEAL_SHARE, WALK_SHARE = 0.2, 0.5, 0.85  # of the time, until the end of each stage
+DOUBT_SHARE = 0.65  # of the time, after which chains that disagree give way to tempering
+FIRST_RECORDS = 256  # of each chain, in the first round; each round doubles them
+PATIENCE = 2  # rounds in which chains may disagree before they give way
+BURN_IN = 1 / 8  # of each chain
+MOST_ENTRIES = 40_000_000  # clusters of all trees that are kept; beyond it every second tree goes
+REDRAW_COVERAGE = 0.05  # of the posterior, by the trellis, from which chains are redrawn
+REDRAW_RECORDS = 8
+N_LADDERS = 4
+BRIDGE_SWEEPS = 128
+FIRST_SWEEPS = 256
+
+
+@renamed(chains="n_chains")
+def sample_posterior(
+    potential: Potential,
+    precision: float = PRECISION,
+    time_limit: float | None = TIME_LIMIT,
+    *,
+    max_moves: int | None = None,
+    n_chains: int = N_CHAINS,
+    rng: Seed = None,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+) -> SampledPosterior:
+    """Sample the posterior over all trees, for any number of leaves.
+
+    Chains move one subtree at a time: its new place is drawn from all places, in proportion to the
+    weight of the resulting tree. Half of them start from trees annealed from uniform ones, half
+    from the trees of a grown trellis. If they disagree, parallel tempering takes their place.
+
+    Parameters
+    ----------
+    potential : Potential
+    precision : float
+        Sampling ends when the standard error of every cluster of probability 0.05 or more is at
+        most this.
+    time_limit : float, optional
+        Seconds, roughly, after which it ends in any case; compiling is not counted. None means no
+        limit.
+    max_moves : int, optional
+        The most moves of each chain. With this and no time limit, a seed gives the same answer on
+        any machine.
+    n_chains : int
+        At least 4.
+    rng : None, int or numpy Generator
+    threads : int, optional
+        As many as cores by default. Answers do not depend on it.
+    progress : bool or callable, optional
+        True shows a line with the worst standard error; a callable is called as progress(done,
+        total), in thousandths of the independent trees that the precision asks for.
+
+    Returns
+    -------
+    SampledPosterior
+        Ctrl-C while chains run ends them early, with what they have found.
+
+    Raises
+    ------
+    NoTreeError
+        If only forbidden trees were found.
+
+    Examples
+    --------
+    >>> import hctrellis as hct
+    >>> model = hct.Linkage([[0.0], [1.0], [3.0], [7.0], [8.0]], method="average", beta=1.0)
+    >>> post = hct.sample_posterior(model, precision=0.02, rng=0)
+    >>> exact = hct.infer(model).cluster_probability(["3", "4"])
+    >>> abs(post.cluster_probability(["3", "4"]) - exact) < 0.1
+    True
+    """
+    if not isinstance(potential, Potential):
+        raise TypeError(f"expected a Potential, got {type(potential).__name__}")
+    if potential.n_leaves < 3:
+        raise ValueError(
+            f"there is nothing to sample over {potential.n_leaves} leaves; use infer(potential)"
+        )
+    if not 0 < precision < 1:
+        raise ValueError(f"precision must be between 0 and 1; got {precision!r:.80}")
+    if as_count(n_chains, "n_chains") < 4:
+        raise ValueError(f"n_chains must be at least 4, to see whether they agree; got {n_chains}")
+    limit = math.inf if time_limit is None else as_positive(time_limit, "time_limit")
+    moves = math.inf if max_moves is None else as_count(max_moves, "max_moves")
+    again = partial(
+        sample_posterior,
+        precision=precision,
+        time_limit=time_limit,
+        max_moves=max_moves,
+        n_chains=n_chains,
+        rng=0,
+        threads=threads,
+    )
+    with noted(progress, "of the trees needed") as tell:
+        sampler = _Sampler(potential, precision, limit, moves, n_chains, rng, threads, tell)
+        return sampler.posterior(again)
+
+
+class _Sampler:
+    """One call of `sample_posterior`."""
+
+    def __init__(
+        self,
+        potential: Potential,
+        precision: float,
+        limit: float,
+        max_moves: float,
+        n_chains: int,
+        rng: Seed,
+        threads: int | None,
+        tell: Noted,
+    ) -> None:
+        self.potential = potential
+        self.precision = precision
+        self.limit = limit
+        self.max_moves = max_moves
+        self.n_chains = n_chains
+        self.rng = np.random.default_rng(rng)
+        self.threads = threads
+        self.tell = tell
+        self.chains = Chains(potential, threads)
+        self.n_moves = max(2, potential.n_leaves // 2)  # between two records
+        self.round_trips: tuple[int, ...] | None = None
+        self.ladders: Ladders | None = None
+        self.stopped = "precision"
+        self.chains.weigh(self.chains.uniform(1, np.random.default_rng(0)))  # compiles
+        self.began = time.monotonic()
+
+    def late(self, share: float = 1.0) -> bool:
+        """Whether this share of the time has passed."""
+        return time.monotonic() - self.began > share * self.limit
+
+    # ---- stages -------------------------------------------------------------------------------
+
+    def posterior(self, again: Callable[[Potential], SampledPosterior]) -> SampledPosterior:
+        """Run all stages."""
+        self.tell(0, None, "growing a trellis")
+        growth = self.grow()
+        solution = growth.trellis.solve(self.potential)
+        possible = bool(solution.best[-1] > FORBIDDEN)
+        redraws = Redraws(solution, self.rng) if possible else None
+        self.runs = self.anneal()
+        starts, tempered = self.starts(redraws)
+        draws = self.walk(starts, tempered, redraws)
+        coverage = None if redraws is None else self.coverage(draws, redraws)
+        found = self.count(draws)
+        flagged = uncertain(found, tempered)
+        if self.doubtful(found, flagged):
+            draws = self.temper()
+            found = self.count(draws)
+            flagged = uncertain(found, np.ones(N_LADDERS, bool))
+            coverage = None if redraws is None else self.coverage(draws, redraws)
+        bound = growth.trace[-1].log_partition
+        estimates = self.log_partitions(bound, None if flagged.any() else coverage)
+        doubts = _doubts(draws, found, flagged)
+        worst, effective = _precision(found, draws.log_weights.size)
+        diagnostics = Diagnostics(
+            n_chains=len(draws.children),
+            n_draws=draws.log_weights.size,
+            n_moves=self.moved,
+            precision=self.precision,
+            worst_error=worst,
+            effective_size=effective,
+            n_runs=len(self.runs),
+            n_ancestors=self.n_lineages,
+            coverage=coverage,
+            redrawn=self.redrawn,
+            round_trips=self.round_trips,
+            doubts=doubts,
+            log_partition=agreed(estimates, bound),
+            reasons=self.reasons(doubts, effective[0]),
+            is_compiled=self.chains.is_compiled,
+            stopped=self.stopped,
+        )
+        tree = self.best_tree(draws, solution.map_tree if possible else None)
+        self.tell(1000, 1000, "")
+        return SampledPosterior(self.potential, draws, tree, growth, diagnostics, again)
+
+    def grow(self) -> Growth:
+        """A sparse trellis."""
+        seconds = None if math.isinf(self.limit) else GROWTH_SHARE * self.limit
+        return grow(
+            self.potential,
+            time_limit=seconds,
+            max_rounds=GROWTH_ROUNDS,
+            rng=self.rng,
+            threads=self.threads,
+        )
+
+    def anneal(self) -> list[Annealed]:
+        """Trees from uniform ones, by independent runs at the heats of a pilot."""
+        size = POPULATION if self.chains.is_compiled else PLAIN_POPULATION
+        run = partial(anneal, self.chains, *size, self.n_moves, self.rng)
+        self.tell(0, None, "annealing")
+        pilot = run()
+        runs: list[Annealed] = []
+        while len(runs) < N_RUNS and not (len(runs) > 2 and self.late(ANNEAL_SHARE)):
+            runs.append(run(pilot.heats))
+            self.tell(0, None, f"annealing, run {len(runs)} of {N_RUNS}")
+        return runs
+
+    @property
+    def n_lineages(self) -> int:
+        """How many trees of the start have descendants at the end, over all annealings."""
+        return sum(run.n_ancestors for run in self.runs)
+
+    def starts(self, redraws: Redraws | None) -> tuple[SmallArray, BoolArray]:
+        """The trees at which chains start, and whether each was annealed."""
+        finals = [run.final for run in self.runs if run.n_ancestors > 0]
+        pools = [final.children[:, -1][final.forbidden[:, -1] == 0] for final in finals]
+        pools = [pool for pool in pools if len(pool)]
+        if redraws is None and not pools:
+            raise NoTreeError(
+                "every tree that was found is forbidden (has weight 0) under this potential"
+            )
+        half = 0 if not pools else self.n_chains if redraws is None else self.n_chains // 2
+        trees = [
+            pools[k % len(pools)][self.rng.integers(len(pools[k % len(pools)]))]
+            for k in range(half)
+        ]
+        if redraws is not None:
+            trees += list(redraws.draw(self.n_chains - half))
+        return np.array(trees), np.arange(self.n_chains) < half
+
+    def walk(self, starts: SmallArray, tempered: BoolArray, redraws: Redraws | None) -> Records:
+        """Run chains until every probability is known well enough, or there is no more time."""
+        trace = _Trace(self.potential.n_leaves, self.n_moves)
+        trees, wanted, patience = starts, FIRST_RECORDS, PATIENCE
+        self.redrawn = False
+        self.moved = 0
+        with suppress(KeyboardInterrupt):
+            self.stopped = "interrupted"
+            while True:
+                while trace.n_records < wanted:
+                    count = min(REDRAW_RECORDS, wanted - trace.n_records)
+                    records = self.chains.run(trees, 1.0, self.rng, count, trace.n_moves)
+                    trace.add(records)
+                    trees = records.children[:, -1]
+                    if self.redrawn and redraws is not None:
+                        trees = redraws.renew(trees)
+                    self.moved += count * trace.n_moves
+                    if trace.n_records >= FIRST_RECORDS and self.late(WALK_SHARE):
+                        break
+                found = self.count(trace.kept())
+                worst, _ = _precision(found, trace.n_records)
+                self.report(worst)
+                doubtful = bool(uncertain(found, tempered).any())
+                patience -= doubtful
+                if doubtful and (patience < 0 or self.late(DOUBT_SHARE)):
+                    self.stopped = "doubt"
+                elif worst <= self.precision and not doubtful:
+                    self.stopped = "precision"
+                elif self.late(WALK_SHARE):
+                    self.stopped = "time"
+                elif self.moved >= self.max_moves:
+                    self.stopped = "moves"
+                else:
+                    if redraws is not None and not self.redrawn:
+                        share = self.coverage(trace.kept(), redraws).value
+                        self.redrawn = share >= REDRAW_COVERAGE
+                    wanted = 2 * trace.n_records
+                    wanted = min(wanted, self._affordable(trace.n_moves))
+                    continue
+                break
+        if trace.n_records < FIRST_RECORDS:
+            raise KeyboardInterrupt
+        return trace.kept()
+
+    def _affordable(self, n_moves: int) -> int:
+        if math.isinf(self.max_moves):
+            return 1 << 62
+        return max(FIRST_RECORDS, int(self.max_moves // n_moves))
+
+    def doubtful(self, found: Frequencies, flagged: BoolArray) -> bool:
+        """Whether the chains cannot be believed without parallel tempering."""
+        if flagged.any() or self.n_lineages < LEAST_LINEAGES:
+            return True
+        children = np.array([run.final.children for run in self.runs])
+        codes = cluster_codes(children.reshape(-1, *children.shape[3:]))[:, :-1]
+        codes = codes.reshape(len(children), -1, codes.shape[1])
+        if codes.shape[1] < BATCHES:
+            return True
+        return len(strangers(found, frequencies(codes, JUDGED / 2), self.n_lineages)) > 0
+
+    def temper(self) -> Records:
+        """Parallel tempering until it agrees with itself, or there is no more time."""
+        ladders = self.make_ladders()
+        trace = _Trace(self.potential.n_leaves, self.n_moves)
+        wanted = FIRST_SWEEPS
+        self.stopped = "interrupted"
+        self.moved = 0
+        with suppress(KeyboardInterrupt):
+            while True:
+                while trace.n_records < wanted:
+                    trace.add(ladders.run(REDRAW_RECORDS, trace.n_moves))
+                    self.moved += REDRAW_RECORDS * trace.n_moves
+                    if trace.n_records >= FIRST_SWEEPS and self.late():
+                        break
+                found = self.count(trace.kept())
+                worst, _ = _precision(found, trace.n_records)
+                self.report(worst)
+                agree = not uncertain(found, np.ones(N_LADDERS, bool)).any()
+                travelled = int(ladders.round_trips.min()) >= LEAST_ROUND_TRIPS
+                self.stopped = "precision"
+                if worst <= self.precision and agree and travelled:
+                    break
+                if self.late() or self.moved >= self.max_moves:
+                    self.stopped = "time" if self.late() else "moves"
+                    break
+                wanted = 2 * trace.n_records
+        self.round_trips = tuple(ladders.round_trips.tolist())
+        return trace.kept()
+
+    def make_ladders(self) -> Ladders:
+        """Ladders of chains, each from the trees of one annealing."""
+        trails = np.array([self.runs[k % len(self.runs)].trail for k in range(N_LADDERS)])
+        self.ladders = Ladders(self.chains, np.array(self.runs[0].heats), trails, self.rng)
+        return self.ladders
+
+    def log_partitions(self, bound: float, coverage: Estimate | None) -> dict[str, Estimate]:
+        """log Z by all ways that can be defended."""
+        found: dict[str, Estimate | None] = {}
+        if self.n_lineages >= LEAST_ANCESTORS * len(self.runs):
+            found["annealing"] = of_runs([run.log_partition for run in self.runs])
+        if coverage is not None:
+            found["coverage"] = of_coverage(bound, coverage)
+        enough = sum(each is not None for each in found.values()) >= 2
+        if not enough or self.ladders is not None:
+            found["bridge"] = self.bridge()
+        return {name: each for name, each in found.items() if each is not None}
+
+    def bridge(self) -> Estimate | None:
+        """log Z from the heats of parallel tempering, which is run if it was not."""
+        ladders = self.ladders
+        if ladders is None:
+            self.tell(0, None, "log Z")
+            ladders = self.make_ladders()
+            for _ in range(BRIDGE_SWEEPS // REDRAW_RECORDS):
+                ladders.run(REDRAW_RECORDS, self.n_moves)
+                if self.late(1.2):
+                    break
+        return of_runs(ladders.log_partitions().tolist())
+
+    # ---- what is known so far -----------------------------------------------------------------
+
+    def count(self, draws: Records) -> Frequencies:
+        """Frequencies of the clusters that matter."""
+        children = draws.children
+        codes = cluster_codes(children.reshape(-1, *children.shape[2:]))[:, :-1]
+        codes = codes.reshape(*children.shape[:2], -1)
+        return frequencies(codes, JUDGED / (2 * len(children)))
+
+    def coverage(self, draws: Records, redraws: Redraws) -> Estimate:
+        """The share of sampled trees that the trellis has."""
+        children = draws.children
+        codes = cluster_codes(children.reshape(-1, *children.shape[2:]))
+        held = redraws.hold(codes).reshape(children.shape[:2])
+        found = shares(held)
+        return Estimate(float(found.means[0]), float(found.errors[0]))
+
+    def report(self, worst: float) -> None:
+        """Show how far it has come."""
+        done = 1000 if worst <= self.precision else int(1000 * (self.precision / worst) ** 2)
+        self.tell(min(done, 999), 1000, f"worst standard error {worst:.2g}")
+
+    def reasons(self, doubts: tuple[Doubt, ...], effective: float) -> tuple[str, ...]:
+        """Why there is no probability to quote."""
+        found = []
+        if doubts:
+            worst = doubts[0]
+            found.append(
+                f"chains disagree about {len(doubts)} clusters, such as "
+                f"{show_cluster(worst.mask, self.potential.labels)}, which has a frequency from "
+                f"{worst.low:.2f} to {worst.high:.2f}"
+            )
+        if self.round_trips is not None and min(self.round_trips) < LEAST_ROUND_TRIPS:
+            found.append(
+                f"parallel tempering made only {min(self.round_trips)} round trips where "
+                f"{LEAST_ROUND_TRIPS} are asked for"
+            )
+        if effective < LEAST_EFFECTIVE:
+            found.append(f"the trees sampled amount to only {effective:.0f} independent ones")
+        if found:
+            found.append("raise time_limit, or lower beta, at which there are fewer separate modes")
+        return tuple(found)
+
+    def best_tree(self, draws: Records, grown: Tree | None) -> Tree:
+        """The best tree found by any means, after a climb."""
+        row, column = np.unravel_index(int(draws.log_weights.argmax()), draws.log_weights.shape)
+        sampled = Tree(draws.children[row, column].astype(np.int64), labels=self.potential.labels)
+        trees = [sampled] if grown is None else [sampled, grown]
+        start = max(trees, key=self.potential.log_weight)
+        climbed = local_search(self.potential, start, 0, rng=0, threads=1)
+        return self.potential.with_heights(climbed.tree)
+
+
+class _Trace:
+    """What chains have come through so far; of too many trees every second is left out."""
+
+    def __init__(self, n_leaves: int, n_moves: int) -> None:
+        self.n_moves = n_moves
+        self.n_records = 0
+        self._n_leaves = n_leaves
+        self._parts: list[Records] = []
+
+    def add(self, records: Records) -> None:
+        self._parts.append(records)
+        self.n_records += records.log_weights.shape[1]
+        if self.n_records * len(records.children) * self._n_leaves > MOST_ENTRIES:
+            self._parts = [joined(self._parts).of(slice(1, None, 2))]
+            self.n_records = self._parts[0].log_weights.shape[1]
+            self.n_moves *= 2
+
+    def kept(self) -> Records:
+        """All but the first trees of each chain."""
+        self._parts = [joined(self._parts)]
+        return self._parts[0].of(slice(int(BURN_IN * self.n_records), None))
+
+
+def _precision(found: Frequencies, n_draws: int) -> tuple[float, tuple[float, float]]:
+    """The largest error of a probability that matters; the least and median effective sizes."""
+    p, errors = found.means, found.errors
+    judged = p >= JUDGED
+    worst = float(errors[judged].max()) if judged.any() else 0.0
+    open_ones = judged & (p <= 1 - JUDGED) & (errors > 0)
+    if not open_ones.any():
+        return worst, (float(n_draws), float(n_draws))
+    sizes: FloatArray = p[open_ones] * (1 - p[open_ones]) / errors[open_ones] ** 2
+    return worst, (float(sizes.min()), float(np.median(sizes)))
+
+
+def _doubts(draws: Records, found: Frequencies, flagged: BoolArray) -> tuple[Doubt, ...]:
+    """The clusters about which chains disagree, the worst first."""
+    numbers = np.flatnonzero(flagged)
+    chains = found.by_chain[:, numbers]
+    order = numbers[np.argsort(-np.ptp(chains, axis=0), kind="stable")] if len(numbers) else numbers
+    masks = place_masks(draws.children, found.places[order])
+    lows, highs = found.by_chain[:, order].min(axis=0), found.by_chain[:, order].max(axis=0)
+    return tuple(
+        Doubt(mask, low, high)
+        for mask, low, high in zip(masks, lows.tolist(), highs.tolist(), strict=True)
+    )
