@@ -361,7 +361,7 @@ def test_sentences_say_what_was_done():
         assert f"beta = {choice.beta:g}" in choice.sentence
         assert "larger beta" in choice.sentence
     assert "12 columns" in boot.sentence and "(7 times)" in boot.sentence
-    assert "heat capacity" in heat.sentence and "convention" in heat.sentence
+    assert "heat capacity" in heat.sentence and "rule of thumb" in heat.sentence
 
 
 @pytest.mark.parametrize("d", [3, 12])

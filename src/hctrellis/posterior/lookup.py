@@ -25,6 +25,7 @@ class Lookup:
     def __init__(self, post: BasePosterior) -> None:
         self._post = post
         self._known: dict[int, Estimate] = {}
+        self._sampled = post.method == "sampled"
         if post.is_reliable:
             table = post.cluster_probabilities(FLOOR)
             errors = [0.0] * len(table) if table.errors is None else table.errors.tolist()
@@ -34,8 +35,13 @@ class Lookup:
     def estimate(self, mask: int) -> Estimate | None:
         """The probability of a cluster with its standard error; None if it cannot be quoted."""
         if mask not in self._known and self._post.is_reliable:
-            self._known[mask] = self._post.estimate([mask])
+            self._known[mask] = self._asked(mask)
         return self._known.get(mask)
+
+    def _asked(self, mask: int) -> Estimate:
+        if self._sampled:
+            return self._post.estimate([mask])
+        return Estimate(self._post.cluster_probability(mask), 0.0)
 
     def probability(self, mask: int) -> float | None:
         """The probability alone."""

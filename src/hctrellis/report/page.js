@@ -22,7 +22,7 @@ function probability(p) {
 function told(cluster) {
   if (cluster.p === null) return "not known";
   if (!cluster.e) return probability(cluster.p);
-  return `${cluster.e < 0.0045 ? probability(cluster.p) : short(cluster.p)} ± ${Number(Math.max(cluster.e, 0.001).toPrecision(1))}`;
+  return `${cluster.e < 0.0095 ? probability(cluster.p) : short(cluster.p)} ± ${Number(Math.max(cluster.e, 0.001).toPrecision(1))}`;
 }
 
 function short(p) {

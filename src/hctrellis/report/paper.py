@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hctrellis.clusters import mask_labels
 from hctrellis.posterior.base import BasePosterior, Estimate
 from hctrellis.posterior.lookup import Lookup
-from hctrellis.report.words import braced
+from hctrellis.report.words import braced, capitalised
 from hctrellis.support.printable import show_probability
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def sentences(
         value = f"{p} ± {error:.1g} (standard error of sampling)" if error >= WELL_KNOWN else p
         text = f"{braced(mask, post.labels)} has posterior probability {value}"
         text += f"{_range(names, moves)}{_resampled(names, resampled)}."
-        found.append(text)
+        found.append(capitalised(text))
     if found:
-        found[0] = f"Under {model}{_beta(post, beta)}, {found[0]}"
+        found[0] = f"Under {model}{_beta(post, beta)}, {found[0][:1].lower()}{found[0][1:]}"
     return found
 
 

@@ -161,7 +161,7 @@ def weighed(post: BasePosterior) -> str:
             f"the cluster; this gives a probability to {counted(_n_trees(post), 'tree')}."
         )
     if post.method == "sampled":
-        how = sentence(post.how.removeprefix("Sampled: "))
+        how = capitalised(post.how.removeprefix("Sampled: "))
         return (
             f"{post.n_leaves} items are too many to weigh every tree, so trees were sampled, and "
             f"every probability has a standard error. {how}"
@@ -181,12 +181,12 @@ def weighed(post: BasePosterior) -> str:
     )
 
 
-def sentence(text: str) -> str:
+def capitalised(text: str) -> str:
     """Text that begins with a capital letter.
 
     Examples
     --------
-    >>> sentence("eight chains agree.")
+    >>> capitalised("eight chains agree.")
     'Eight chains agree.'
     """
     return text[:1].upper() + text[1:]
@@ -302,7 +302,7 @@ def with_error(estimate: Estimate | None) -> str:
         return "not known"
     if estimate.error == 0:
         return shown(estimate.value)
-    digits = 3 if estimate.error < 0.0045 else 2
+    digits = 3 if estimate.error < 0.0095 else 2
     return f"{show_probability(estimate.value, digits)} ± {max(estimate.error, 0.001):.1g}"
 
 

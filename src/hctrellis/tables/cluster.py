@@ -107,10 +107,10 @@ def cluster(
     >>> result.labels_at(3).tolist()
     [0, 0, 1, 1, 2]
     """
-    named = isinstance(labels, str)
+    named = isinstance(labels, str) and hasattr(data, "columns")
     options = Options(
         kind=_one_of(kind, "kind", ("features", "distances", "similarities", None)),
-        labels=labels if named else None,
+        labels=str(labels) if named else None,
         color=color,
         ignore=(ignore,) if isinstance(ignore, str) else tuple(ignore),
         missing=_one_of(missing, "missing", ("error", "mean", "zero", "drop-rows", "drop-columns")),

@@ -80,7 +80,7 @@ def maker(
 def described(name: str, kind: str, values: FloatArray, metric: str = "euclidean") -> str:
     """The model in words."""
     links = {
-        "features": f"{metric} distances",
+        "features": f"{'Euclidean' if metric == 'euclidean' else metric} distances",
         "distances": "the distances",
         "similarities": f"distances {_ceiling_text(values)} - similarity",
     }[kind]
