@@ -15,9 +15,9 @@ import hctrellis as hct
 from hctrellis.cli import main
 from hctrellis.cli.app import ABOUT_INFER
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
+from hctrellis.infer import MAX_EXACT_LEAVES
 from hctrellis.tables.cells import Items, Options
 from hctrellis.tables.items import as_items
-from hctrellis.infer import MAX_EXACT_LEAVES
 from hctrellis.treefiles import read_newicks, read_nexus
 from hctrellis.trees.newick import parse_newick_support
 

@@ -16,7 +16,6 @@ from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.infer import infer
 from hctrellis.posterior.base import BasePosterior, NoTreeError
 from hctrellis.posterior.compare import Comparison, compare
-from hctrellis.posterior.load import load
 from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
@@ -27,6 +26,7 @@ from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.report import report_html, write_report
+from hctrellis.sampling.load import load
 from hctrellis.sampling.posterior import SampledPosterior, UnreliableError
 from hctrellis.sampling.run import sample_posterior
 from hctrellis.search import SearchResult, beam_search, greedy, local_search

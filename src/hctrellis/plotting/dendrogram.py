@@ -12,6 +12,7 @@ from hctrellis.plotting.classes import Classes, Colors, as_classes, explain_clas
 from hctrellis.plotting.labels import (
     LABEL_SHARE,
     LEADER,
+    LONGEST,
     SMALLEST,
     label_size,
     label_space,
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
 
 NARROWEST_TREE = 1.7  # of a figure as wide as one column of a journal
 FEW_LEAVES = 40  # up to which a figure may be that narrow
+NUMBER_WIDTH = 0.45  # of one more number at each node
 LEGEND_HEIGHT = 0.17  # of a row of classes
+STEPS = 4  # of the search for the length of the lines to the labels
 STRIP = 0.85  # of the height of a row: the width of its mark of a class, at most LABEL_SIZE points
 
 Shape = Literal["rectangular", "circular"]
@@ -121,7 +124,8 @@ def plot_dendrogram(
         return draw_circle(ax, subject, classes, boxes)
     if shape != "rectangular":
         raise ValueError(f'shape must be "rectangular" or "circular"; got {shape!r:.80}')
-    ax = new_axes(*figure_size(subject.tree, len(classes.key))) if ax is None else ax
+    if ax is None:
+        ax = new_axes(*figure_size(subject.tree, len(classes.key), 3 if bootstrap else 1))
     return draw_dendrogram(ax, subject, classes, boxes=boxes)
 
 
@@ -138,14 +142,35 @@ def draw_dendrogram(
     draw_branches(ax, subject, layout, apart)
     set_axes(ax, tree.n_leaves, layout.x[-1], subject.height)
     size = number_size(extent(ax)[1] / tree.n_leaves)
-    widest = max((text_width(text, size) for text in subject.texts), default=0.0)
-    leader = max(LEADER, POINTS * widest + 4.0)
+    leader = _leader(ax, subject, layout, size)
     name_leaves(ax, layout.y[: tree.n_leaves], tree.labels, classes, leader)
     write_support(ax, subject, layout, size)
     if boxes is not None:
         _draw_boxes(ax, subject, layout, boxes)
     _explain(ax, subject)
     return ax
+
+
+def _leader(ax: Axes, subject: Subject, layout: Layout, size: float) -> float:
+    """How long the lines to the labels are, in points, so that numbers fit before the labels.
+
+    A number begins at its node: the further left that is, the more of it is beside the tree.
+    """
+    width, height = extent(ax)
+    row = label_size(height / subject.tree.n_leaves)
+    named = max(text_width(label[:LONGEST], row) for label in subject.tree.labels)
+    room = width - min(named + 2 * row / POINTS, LABEL_SHARE * width)
+    top = 1.03 * (layout.x[-1] or 1.0)
+    ends = [
+        (text_width(text, size) + 4.0 / POINTS, x / top)
+        for text, x in zip(subject.texts, layout.x, strict=True)
+        if text
+    ]
+    leader = LEADER / POINTS
+    for _ in range(STEPS):
+        across = max(0.0, room - leader)
+        leader = max([LEADER / POINTS, *(wide - at * across for wide, at in ends)])
+    return min(leader, room / 2) * POINTS
 
 
 class Layout(NamedTuple):
@@ -200,10 +225,13 @@ def leaf_rows(tree: Tree, labels: Sequence[str]) -> FloatArray:
     return np.array([row_of[label] for label in labels], float)
 
 
-def figure_size(tree: Tree, n_classes: int = 0) -> tuple[float, float]:
-    """Width and height, in inches, of a dendrogram in a journal: one column or two, one page."""
+def figure_size(tree: Tree, n_classes: int = 0, numbers: int = 1) -> tuple[float, float]:
+    """Width and height, in inches, of a dendrogram in a journal: one column or two, one page.
+
+    With `numbers` numbers at each node.
+    """
     n = tree.n_leaves
-    needed = NARROWEST_TREE + label_space(tree.labels)
+    needed = NARROWEST_TREE + label_space(tree.labels) + NUMBER_WIDTH * (numbers - 1)
     width = COLUMN if n <= FEW_LEAVES and needed <= COLUMN else TWO_COLUMNS
     legend = LEGEND_HEIGHT * -(-n_classes // (3 if width == COLUMN else 6))
     return width, min(MOST_HEIGHT, MARGIN_HEIGHT + ROW_HEIGHT * n) + legend
@@ -380,4 +408,4 @@ def _explain(ax: Axes, subject: Subject) -> None:
     if not subject.explanation:
         return
     title = f"{subject.height}; at joins: {subject.explanation}".removeprefix("; ")
-    ax.set_xlabel(title, fontsize=NUMBER_SIZE)
+    ax.set_xlabel(title, fontsize=NUMBER_SIZE, loc="left")

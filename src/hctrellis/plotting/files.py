@@ -23,13 +23,15 @@ def fitting_shape(tree: Tree) -> Shape:
     return "rectangular" if tree.n_leaves <= ROUND_LEAVES else "circular"
 
 
-def figure_axes(tree: Tree, colors: Colors | None = None, shape: Shape | None = None) -> Axes:
-    """Axes in a figure of a fitting size that no window shows."""
+def figure_axes(
+    tree: Tree, colors: Colors | None = None, shape: Shape | None = None, numbers: int = 1
+) -> Axes:
+    """Axes in a figure of a fitting size that no window shows; see `figure_size`."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
     n_classes = len(as_classes(tree.labels, colors).key)
-    size = figure_size(tree, n_classes)
+    size = figure_size(tree, n_classes, numbers)
     if (shape or fitting_shape(tree)) == "circular":
         size = (TWO_COLUMNS, TWO_COLUMNS + 0.25)
     axes: Axes = Figure(figsize=size, layout="constrained").subplots()

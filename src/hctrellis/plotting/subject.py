@@ -123,15 +123,19 @@ def _written(
 ) -> Subject:
     """A subject with what is written at its nodes."""
     beside = _resampled(tree, bootstrap)
+    most = max(errors.values(), default=0.0)
     texts = []
     for node, value in enumerate(values):
         text = "" if value is None else show_probability(value)
         error = errors.get(tree.masks[node], 0.0)
-        if text and error >= CERTAIN:
+        if text and error >= CERTAIN and not beside:
             text += f"±{max(error, 0.005):.2f}".replace("±0.", "±.")
         texts.append("/".join(part for part in (text, beside.get(node, "")) if part))
-    explanation = "probability / AU / BP" if beside else ""
-    if not beside and any("±" in text for text in texts):
+    explanation = ""
+    if beside:
+        known = f" (standard error {most:.1g} at most)" if most >= CERTAIN else ""
+        explanation = f"probability{known} / AU / BP"
+    elif any("±" in text for text in texts):
         explanation = "probability ± standard error"
     return Subject(tree, values, texts, hidden, height, explanation)
 

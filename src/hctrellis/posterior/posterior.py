@@ -376,8 +376,7 @@ class Posterior(BasePosterior):
         ValueError
             If the model is none of those that come with the package.
         """
-        growth = self.growth
-        grown = growth and {"converged": growth.converged, "trace": [*map(list, growth.trace)]}
+        grown = None if self.growth is None else self.growth.as_dict()
         return write_posterior(Path(path), self.potential, self.trellis, self.log_partition, grown)
 
     # ---- inside -------------------------------------------------------------------------------

@@ -1,19 +1,22 @@
 """Posteriors in files: the model and the trees that are considered, as arrays of numbers.
 
-`write_posterior` writes an .npz file, `load` reads it. Nothing is pickled. The file holds
+`write_posterior` writes an .npz file, `read_posterior` reads it. Nothing is pickled. The file holds
 
 - ``header``: JSON as bytes, with the format, names and numbers of the model, and log Z;
 - ``data_0``, ``data_1``, ...: an array for each part of the model;
-- the arrays of a sparse trellis, if not all trees are considered.
+- the arrays of a sparse trellis, if not all trees are considered;
+- the trees that chains have come through, if they were sampled.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.saved import describe, restore
@@ -26,6 +29,7 @@ from hctrellis.trellis.vertices import SparseVertices
 
 FORMAT = "hctrellis-posterior-1"
 ARRAYS = ("words", "offsets", "lefts", "rights")  # of a sparse trellis
+SAMPLED = ("children", "log_weights", "forbidden", "best")  # of sampled trees
 
 
 class Saved(NamedTuple):
@@ -39,12 +43,18 @@ class Saved(NamedTuple):
         As it was when the file was written.
     growth : dict or None
         How the trellis was grown: its fields.
+    said : dict or None
+        How trees were sampled, if they were.
+    more : dict from str to arrays
+        The sampled trees.
     """
 
     potential: Potential
     trellis: FullTrellis | SparseTrellis
     log_partition: float
     growth: dict[str, Any] | None
+    said: dict[str, Any] | None
+    more: dict[str, npt.NDArray[Any]]
 
 
 def write_posterior(
@@ -53,8 +63,10 @@ def write_posterior(
     trellis: FullTrellis | SparseTrellis,
     log_partition: float,
     growth: dict[str, Any] | None,
+    more: Mapping[str, npt.NDArray[Any]] | None = None,
+    said: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a model and the trees that are considered."""
+    """Write a model and the trees that are considered; more arrays, and what is said of them."""
     model, arrays = describe(potential)
     header = {
         "format": FORMAT,
@@ -63,8 +75,10 @@ def write_posterior(
         "growth": growth,
         "n_leaves": potential.n_leaves,
         "keep": trellis.keep if isinstance(trellis, SparseTrellis) else None,
+        "sampled": said,
     }
-    stored = {f"data_{k}": array for k, array in enumerate(arrays)}
+    stored: dict[str, Any] = {f"data_{k}": array for k, array in enumerate(arrays)}
+    stored |= more or {}
     if isinstance(trellis, SparseTrellis):
         stored |= {name: getattr(trellis.vertices, name) for name in ARRAYS}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
@@ -83,10 +97,13 @@ def read_posterior(path: Path) -> Saved:
         arrays = read_arrays(path, names, NUMBERS)
         potential = restore(header["model"], [arrays[name] for name in names])
         trellis = _trellis(path, header, potential.n_leaves)
-        return Saved(potential, trellis, float(header["log_partition"]), header["growth"])
+        log_z = float(header["log_partition"])
+        said = header["sampled"]
+        more = {} if said is None else read_arrays(path, SAMPLED, NUMBERS)
+        return Saved(potential, trellis, log_z, header["growth"], said, more)
     except MemoryError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{path} is not a saved posterior: {reason}") from None
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
-from itertools import zip_longest
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +120,7 @@ def render(findings: Findings, page: Page) -> str:
         question=_question(page),
         caution=_cautions(findings),
         summary="\n".join(f"<p>{escape(text)}</p>" for text in words.summary(findings)),
+        heading=escape(_heading(findings)),
         choices=_choices(findings),
         overlay=escape(f"overlay {words.counted(len(findings.samples), 'sampled tree')}"),
         legend=_legend(page.groups),
@@ -189,8 +189,13 @@ def _question(page: Page) -> str:
 
 
 def _choices(findings: Findings) -> str:
-    names = ["the most probable", *(f"number {k}" for k in range(2, len(findings.trees) + 1))]
+    first = "the most probable" if findings.post.method != "sampled" else "the best found"
+    names = [first, *(f"number {k}" for k in range(2, len(findings.trees) + 1))]
     return "".join(f'<option value="{k}">{name}</option>' for k, name in enumerate(names))
+
+
+def _heading(findings: Findings) -> str:
+    return "The best tree found" if findings.post.method == "sampled" else "The most probable tree"
 
 
 def _legend(groups: Sequence[str]) -> str:
@@ -359,22 +364,25 @@ def _paper(sentences: Sequence[str]) -> str:
 def _ranking(findings: Findings) -> str:
     if findings.post.method == "sampled":
         return (
-            "Sampled trees do not tell which trees come second or third; this is the best tree "
-            "that was found."
+            "Sampled trees do not tell which trees come second or third. The one drawn above is "
+            "the best that was found."
         )
     total = words.tiny(float(findings.tree_probabilities.sum()))
     if len(findings.trees) == 1:
         return f"Only one tree is possible; its probability is {total}."
     return (
-        f"Together, the {len(findings.trees)} most probable trees have {total} of all probability."
+        f"Together, the {len(findings.trees)} most probable trees have {total} of all probability. "
+        "A click draws one above."
     )
 
 
 def _trees(findings: Findings) -> str:
+    if findings.post.method == "sampled":
+        return ""
     best = below_root(findings.tree)
     body = []
     known = [words.tiny(p) for p in findings.tree_probabilities.tolist()]
-    for k, (tree, probability) in enumerate(zip_longest(findings.trees, known, fillvalue="")):
+    for k, (tree, probability) in enumerate(zip(findings.trees, known, strict=True)):
         text = words.difference(below_root(tree), best, findings.labels)
         body.append(
             f'<tr data-tree="{k}"><td>{k + 1}</td><td>{probability}</td>'
@@ -430,6 +438,7 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
     names = _group_names(page.groups)
     strong = {leaf for found in findings.watched for leaf in mask_leaves(found.mask)}
     return {
+        "heading": _heading(findings),
         "labels": findings.labels,
         "groups": [names.index(group) for group in page.groups] or None,
         "group_names": names,

@@ -58,7 +58,8 @@ def write_figure(found: Clustering, path: Path) -> Path:
     from hctrellis.plotting import figure_axes, fitting_shape, save_figure
 
     tree = found.posterior.map_tree
-    axes = found.plot(figure_axes(tree, found.groups or None), shape=fitting_shape(tree))
+    shape, numbers = fitting_shape(tree), 3 if found.bootstrap else 1
+    axes = found.plot(figure_axes(tree, found.groups or None, shape, numbers), shape=shape)
     with replaced(path) as half:
         save_figure(axes, half, path.suffix.lower().removeprefix("."))
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 
@@ -12,6 +13,8 @@ LEAST_COLUMNS, LEAST_ROWS = 5, 23  # of a table that may have its items as colum
 TALL = 2.0  # rows for each column
 VARIED = 3.0  # times as varied as the means of columns: the means of rows
 SAME_NAMES = 0.8  # of the columns are one word with different numbers
+
+VARIABLES = ("", "column", "col", "x", "v", "var", "variable", "f", "dim", "pc", "q", "t")
 
 _FEATURES = re.compile(
     r"gene|probe|symbol|transcript|protein|peptide|otu|asv|taxon|species|feature", re.IGNORECASE
@@ -29,9 +32,10 @@ def looks_transposed(items: Items, name: str) -> bool:
 
 def _numbered(columns: list[str]) -> bool:
     """Whether columns are named like S1, S2, ..."""
-    words = [match[1] for match in map(_NUMBERED.fullmatch, columns) if match and match[1]]
-    most = max((words.count(word) for word in set(words)), default=0)
-    return most >= SAME_NAMES * len(columns) and set(words) != {"column"}
+    words = Counter(match[1] for match in map(_NUMBERED.fullmatch, columns) if match)
+    (word, most), *_ = [*words.most_common(1), ("", 0)]
+    known = _FEATURES.search(word) or word.lower() in VARIABLES
+    return most >= SAME_NAMES * len(columns) and not known
 
 
 def _varied(items: Items) -> bool:
