@@ -23,7 +23,7 @@ ABOUT_DEMO = (
     "Answer a famous question about sixteen bacteria, exactly.\n\n"
     "Burtin's table of 1951: does Diplococcus pneumoniae belong with the streptococci, and "
     "Streptococcus fecalis not? All 6.19e15 trees are weighed. Prints the answer and writes a "
-    "report."
+    "report and a figure."
 )
 ABOUT_INFER = (
     "Cluster the items of a table, and say how sure the clusters are.\n\n"
@@ -184,7 +184,8 @@ def _positive(beta: float) -> float:
 @app.command(help=ABOUT_DEMO)
 def demo(
     output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the report (report.html).")
+        Path,
+        typer.Option(metavar="DIR", help="Folder for the report (report.html) and the figure."),
     ] = Path("demo"),
     beta: Annotated[
         float,

@@ -129,7 +129,11 @@ def _draw_sectors(
         half = math.degrees(turns) * 0.45
         inner = max(0.0, radii[node] - 0.01)
         edges = (last - half, first + half)
-        for look in ({"facecolor": BLUE, "alpha": 0.08}, {"fill": False, "edgecolor": BLUE}):
+        looks: list[dict[str, Any]] = [
+            {"facecolor": BLUE, "alpha": 0.08},
+            {"fill": False, "edgecolor": BLUE},
+        ]
+        for look in looks:
             wedge = Wedge((0, 0), outer, *edges, width=outer - inner, linewidth=0.6, **look)
             ax.add_patch(wedge)
 

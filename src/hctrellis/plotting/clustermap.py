@@ -212,5 +212,5 @@ def _show_heights(child: Axes, height: str) -> None:
     child.xaxis.set_major_locator(MaxNLocator(3))
     show_scale(child, height)
     child.tick_params(axis="x", labelsize=LABEL_SIZE - 2, length=2.5, pad=1.5)
-    child.xaxis.label.set_size(LABEL_SIZE - 2)
+    child.xaxis.label.set_fontsize(LABEL_SIZE - 2)
     child.xaxis.labelpad = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hctrellis.plotting.classes import Colors, as_classes
 from hctrellis.plotting.dendrogram import Shape, figure_size
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 PIXELS_PER_INCH = 300
 ROUND_LEAVES = 80  # from which a figure is better round
-SETTINGS = {"svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42, "svg.hashsalt": "0"}
+SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.hashsalt": "0",
+}
 
 
 def fitting_shape(tree: Tree) -> Shape:

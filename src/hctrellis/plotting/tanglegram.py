@@ -127,7 +127,10 @@ def _draw(
             x = 1 - start if mirrored else start
             if size >= SMALLEST:
                 k = order.index(label)
-                look = {"ha": "right" if mirrored else "left", "va": "center_baseline"}
+                look: dict[str, Any] = {
+                    "ha": "right" if mirrored else "left",
+                    "va": "center_baseline",
+                }
                 ax.text(x, rows[-1][leaf], texts[k], fontsize=size, color=colors[k], **look)
         if title:
             at = 1 - tree_width / width if mirrored else 0.0

@@ -213,9 +213,10 @@ class _Side:
     def __init__(self, given: Any) -> None:
         if isinstance(given, ConsensusTree):
             given = given.to_tree()
-        self.tree = given if isinstance(given, Tree) else getattr(given, "map_tree", None)
-        if not isinstance(self.tree, Tree):
+        tree = given if isinstance(given, Tree) else getattr(given, "map_tree", None)
+        if not isinstance(tree, Tree):
             raise TypeError(f"expected a Tree or a Posterior; got {type(given).__name__}")
+        self.tree: Tree = tree
         self.post: Any = None if isinstance(given, Tree) else given
         self.labels = self.tree.labels
 
@@ -269,7 +270,8 @@ def restricted(tree: Tree, labels: Sequence[str]) -> Tree:
     place = {label: k for k, label in enumerate(labels)}
     n, k = tree.n_leaves, len(labels)
     known: list[int | None] = [place.get(label) for label in tree.labels]
-    children, heights = [], []
+    children: list[list[int | None]] = []
+    heights: list[float] = []
     for node, (left, right) in enumerate(tree.children.tolist()):
         pair = [known[child] for child in (left, right)]
         if None in pair:

@@ -35,6 +35,8 @@ def small_report(
     lines = [*(f"{name}: {value}" for name, value in settings), words.weighed(post)]
     if beta is not None:
         lines.append(beta.sentence)
+    elif post.potential.has_energy:
+        lines.append(f"beta = {post.potential.beta:g}, as given")
     lines += [words.not_converged(post), *notes]
     small = "<br>".join(escape(line) for line in lines if line)
     parts.append(f'<p style="color:#555;font-size:12px">{small}</p>')

@@ -6,6 +6,7 @@ import math
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +112,7 @@ def _sampled(saved: Saved, growth: Growth | None, threads: int | None) -> Sample
     return SampledPosterior(potential, draws, best, growth, diagnostics, again)
 
 
-def _check_trees(children: npt.NDArray[np.generic], n: int) -> None:
+def _check_trees(children: npt.NDArray[Any], n: int) -> None:
     """Raise an error unless these are trees: children before parents, each node in one place."""
     if children.dtype != np.int16 or children.ndim != 4 or children.shape[2:] != (n - 1, 2):
         raise ValueError(f"its trees are no array of trees over {n} leaves")

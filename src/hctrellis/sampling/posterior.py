@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from hctrellis.chains.frequencies import (
     Frequencies,
@@ -343,7 +344,7 @@ class SampledPosterior(BasePosterior):
             If the model is none of those that come with the package.
         """
         draws = self._draws
-        more = {
+        more: dict[str, npt.NDArray[Any]] = {
             "children": draws.children,
             "log_weights": draws.log_weights,
             "forbidden": draws.forbidden,

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Literal
 
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.checks import as_count, as_positive
 from hctrellis.support.progress import Progress, bar
 from hctrellis.tables.cells import Options
@@ -15,7 +16,7 @@ from hctrellis.tables.frames import as_cells
 from hctrellis.tables.items import as_items
 from hctrellis.tables.result import Clustering
 from hctrellis.tables.speech import in_python
-from hctrellis.tables.work import PRECISION, TIME_LIMIT, Wish, work
+from hctrellis.tables.work import Wish, work
 
 Kind = Literal["features", "distances", "similarities"]
 
