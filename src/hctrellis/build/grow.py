@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hctrellis.chains.anneal import anneal
+from hctrellis.chains.chains import Chains
+from hctrellis.chains.frequencies import cluster_codes, member_codes
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count, as_positive
 from hctrellis.support.keywords import renamed
@@ -33,7 +36,10 @@ TIME_LIMIT = 30.0
 SETTLED = 1e-3  # smaller gains of log Z count as zero
 LEAST_PROBABILITY = 1e-7  # of a cluster that is kept
 EXTENSION = 8  # interchanges tried in a round, per cluster that may be kept
-LEAST_MASS = 1e-9  # of an interchange
+FIRST_MASS, LEAST_MASS = 1e-3, 1e-9  # of an interchange, at first and at last
+STRANGERS = 32, 4  # chains from uniform trees, and trees of each, that a trellis must hold
+PLAIN_STRANGERS = 8, 1  # the same for potentials that only NumPy can evaluate
+STRANGERS_INSIDE = 0.9  # the share of them that must be inside for it to count as converged
 BEAM_WIDTH = 100
 SEARCH_SHARE = 0.4  # of the time, at most, before the first round
 RESTARTS_PER_LEAF = 100  # of local search, at most
@@ -60,7 +66,8 @@ class Growth:
         At the start, and after each round.
     converged : bool
         Whether it stopped because another round would have added next to nothing, and not for
-        lack of time or of room for more clusters.
+        lack of time or of room for more clusters, and holds nearly all trees that chains have
+        reached from uniform ones, which owe nothing to it.
     """
 
     trellis: SparseTrellis
@@ -188,9 +195,10 @@ class _Growing:
         self.threads = threads
         self.pace = pace
         self.settled = self.converged = potential.n_leaves < 3  # nothing to interchange
-        self.least = 1e-3  # probability of the trees whose interchanges are tried
+        self.least = FIRST_MASS
         self.crowded = False  # whether clusters were left out for lack of room
         children = self._first_trees()
+        self._compile(children)
         self.start = time.monotonic()
         limit = None if seconds is None else seconds * SEARCH_SHARE
         children = np.concatenate([children, self._search(n_restarts, limit)])
@@ -214,7 +222,24 @@ class _Growing:
             self.solution = now
         gain = now.log_partition - before.log_partition
         self.settled = not gain > SETTLED
-        self.converged = self.settled and not self.crowded
+        self.converged = self.settled and not self.crowded and self._holds_other_trees()
+
+    def _compile(self, children: IntArray) -> None:
+        """Run a round on a small trellis, so that compiling is not counted as time to grow."""
+        self._narrow(
+            self._widen(self._narrow(SparseTrellis.from_children(children).solve(self.potential)))
+        )
+        self.least, self.crowded = FIRST_MASS, False
+
+    def _holds_other_trees(self) -> bool:
+        """Whether trees that chains have reached from uniform ones are those of the trellis."""
+        chains = Chains(self.potential, self.threads)
+        size = STRANGERS if chains.is_compiled else PLAIN_STRANGERS
+        found = anneal(chains, *size, max(2, self.potential.n_leaves // 2), self.rng).final
+        codes = cluster_codes(found.children.reshape(-1, *found.children.shape[2:]))
+        known = member_codes(self.solution.vertices.members)
+        inside = np.asarray(np.isin(codes, known).all(axis=1))[found.forbidden.ravel() == 0]
+        return bool(len(inside) > 0 and inside.mean() >= STRANGERS_INSIDE)
 
     def _first_trees(self) -> IntArray:
         """The trees of quick searches, as children; kernels are compiled on the way."""

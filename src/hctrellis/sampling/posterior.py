@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.chains.frequencies import (
-    Frequencies,
+    Shares,
     cluster_codes,
     cluster_members,
     frequencies,
@@ -34,7 +34,7 @@ from hctrellis.posterior.saved import write_posterior
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.constraint import Constraint, Rewards
-from hctrellis.sampling.verdict import Diagnostics
+from hctrellis.sampling.verdict import Diagnostics, widened
 from hctrellis.support.keywords import renamed
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
@@ -43,10 +43,9 @@ from hctrellis.trellis.sparse import SparseTrellis
 if TYPE_CHECKING:
     from hctrellis.build.grow import Growth
     from hctrellis.chains.chains import Records
-    from hctrellis.support.types import BoolArray, IntArray, SmallArray
+    from hctrellis.support.types import BoolArray, FloatArray, IntArray, SmallArray
 
 SUMMARY_TREES = 300  # sampled trees whose clusters may make the tree of most expected clusters
-CONDITION_SHARE = 0.05  # of the trees that meet a condition, for them to stand for all that do
 
 
 class UnreliableError(ValueError):
@@ -223,8 +222,12 @@ class SampledPosterior(BasePosterior):
 
     def _share(self, met: BoolArray) -> Estimate:
         found = shares(met)
-        value, error = float(found.means[0]), float(found.errors[0])
-        return Estimate(value, max(error, self._floor) if met.size else error)
+        return Estimate(float(found.means[0]), float(self._errors(found)[0]))
+
+    def _errors(self, found: Shares) -> FloatArray:
+        """The standard errors of probabilities."""
+        errors = widened(found.means, found.errors, self.diagnostics.n_visits)
+        return np.maximum(errors, self._floor)
 
     @property
     def _floor(self) -> float:
@@ -261,11 +264,8 @@ class SampledPosterior(BasePosterior):
         """
         self._earned()
         found = frequencies(self._codes[:, :, :-1], min_probability)
-        errors = np.maximum(found.errors, self._floor)
-        return ClusterTable(self.labels, self._masks(found), found.means, False, errors)
-
-    def _masks(self, found: Frequencies) -> list[int]:
-        return place_masks(self._draws.children, found.places)
+        masks = place_masks(self._draws.children, found.places)
+        return ClusterTable(self.labels, masks, found.means, False, self._errors(found))
 
     def split_probability(self, left: Cluster, right: Cluster) -> float:
         """The probability that a tree has this split: the two clusters as siblings."""

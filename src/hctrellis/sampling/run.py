@@ -35,10 +35,12 @@ from hctrellis.sampling.verdict import (
     LEAST_EFFECTIVE,
     LEAST_LINEAGES,
     LEAST_ROUND_TRIPS,
+    LEAST_VISITS,
     Diagnostics,
     Doubt,
     strangers,
     uncertain,
+    widened,
 )
 from hctrellis.search.local import local_search
 from hctrellis.support.checks import as_count, as_positive
@@ -48,7 +50,7 @@ from hctrellis.support.progress import Noted, Progress, noted
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import BoolArray, FloatArray, Seed, SmallArray
+    from hctrellis.support.types import BoolArray, Seed, SmallArray
 
 TIME_LIMIT = 60.0
 PRECISION = 0.01
@@ -194,6 +196,7 @@ class _Sampler:
         """Run all stages."""
         self.tell(0, None, "growing a trellis")
         growth = self.grow()
+        self.began = time.monotonic() - growth.trace[-1].seconds  # without compiling
         solution = growth.trellis.solve(self.potential)
         possible = bool(solution.best[-1] > FORBIDDEN)
         redraws = Redraws(solution, self.rng) if possible else None
@@ -211,7 +214,7 @@ class _Sampler:
         bound = growth.trace[-1].log_partition
         estimates = self.log_partitions(bound, None if flagged.any() else coverage)
         doubts = _doubts(draws, found, flagged)
-        worst, effective = _precision(found, draws.log_weights.size)
+        worst, effective = self.known(found, draws)
         diagnostics = Diagnostics(
             n_chains=len(draws.children),
             n_draws=draws.log_weights.size,
@@ -300,7 +303,7 @@ class _Sampler:
                     if trace.n_records >= FIRST_RECORDS and self.late(WALK_SHARE):
                         break
                 found = self.count(trace.kept())
-                worst, _ = _precision(found, trace.n_records)
+                worst, _ = self.known(found, trace.kept())
                 self.report(worst)
                 doubtful = bool(uncertain(found, tempered).any())
                 patience -= doubtful
@@ -343,7 +346,7 @@ class _Sampler:
     def temper(self) -> Records:
         """Parallel tempering until it agrees with itself, or there is no more time."""
         ladders = self.make_ladders()
-        trace = _Trace(self.potential.n_leaves, self.n_moves)
+        trace = _Trace(self.potential.n_leaves, max(2, self.n_moves // 2))
         wanted = FIRST_SWEEPS
         self.stopped = "interrupted"
         self.moved = 0
@@ -354,13 +357,13 @@ class _Sampler:
                     self.moved += REDRAW_RECORDS * trace.n_moves
                     if trace.n_records >= FIRST_SWEEPS and self.late():
                         break
+                self.round_trips = tuple(ladders.round_trips.tolist())
                 found = self.count(trace.kept())
-                worst, _ = _precision(found, trace.n_records)
+                worst, _ = self.known(found, trace.kept())
                 self.report(worst)
                 agree = not uncertain(found, np.ones(N_LADDERS, bool)).any()
-                travelled = int(ladders.round_trips.min()) >= LEAST_ROUND_TRIPS
                 self.stopped = "precision"
-                if worst <= self.precision and agree and travelled:
+                if worst <= self.precision and agree and not self.untravelled():
                     break
                 if self.late() or self.moved >= self.max_moves:
                     self.stopped = "time" if self.late() else "moves"
@@ -368,6 +371,16 @@ class _Sampler:
                 wanted = 2 * trace.n_records
         self.round_trips = tuple(ladders.round_trips.tolist())
         return trace.kept()
+
+    def untravelled(self) -> str:
+        """Why round trips do not suffice; empty if they do, or none were asked for."""
+        trips = self.round_trips
+        if trips is None or (min(trips) >= LEAST_ROUND_TRIPS and sum(trips) >= LEAST_VISITS):
+            return ""
+        return (
+            f"parallel tempering made {sum(trips)} round trips, at least {min(trips)} per ladder, "
+            f"where {LEAST_VISITS} and {LEAST_ROUND_TRIPS} are asked for"
+        )
 
     def make_ladders(self) -> Ladders:
         """Ladders of chains, each from the trees of one annealing."""
@@ -416,6 +429,20 @@ class _Sampler:
         found = shares(held)
         return Estimate(float(found.means[0]), float(found.errors[0]))
 
+    def known(self, found: Frequencies, draws: Records) -> tuple[float, tuple[float, float]]:
+        """The largest error of a probability that matters; the least and median effective sizes."""
+        p = found.means
+        visits = None if self.round_trips is None else sum(self.round_trips)
+        errors = widened(p, found.errors, visits)
+        judged = p >= JUDGED
+        worst = float(errors[judged].max()) if judged.any() else 0.0
+        open_ones = judged & (p <= 1 - JUDGED) & (errors > 0)
+        if not open_ones.any():
+            all_of_them = float(draws.log_weights.size)
+            return worst, (all_of_them, all_of_them)
+        sizes = p[open_ones] * (1 - p[open_ones]) / errors[open_ones] ** 2
+        return worst, (float(sizes.min()), float(np.median(sizes)))
+
     def report(self, worst: float) -> None:
         """Show how far it has come."""
         done = 1000 if worst <= self.precision else int(1000 * (self.precision / worst) ** 2)
@@ -431,11 +458,8 @@ class _Sampler:
                 f"{show_cluster(worst.mask, self.potential.labels)}, which has a frequency from "
                 f"{worst.low:.2f} to {worst.high:.2f}"
             )
-        if self.round_trips is not None and min(self.round_trips) < LEAST_ROUND_TRIPS:
-            found.append(
-                f"parallel tempering made only {min(self.round_trips)} round trips where "
-                f"{LEAST_ROUND_TRIPS} are asked for"
-            )
+        if travelled := self.untravelled():
+            found.append(travelled)
         if effective < LEAST_EFFECTIVE:
             found.append(f"the trees sampled amount to only {effective:.0f} independent ones")
         if found:
@@ -473,18 +497,6 @@ class _Trace:
         """All but the first trees of each chain."""
         self._parts = [joined(self._parts)]
         return self._parts[0].of(slice(int(BURN_IN * self.n_records), None))
-
-
-def _precision(found: Frequencies, n_draws: int) -> tuple[float, tuple[float, float]]:
-    """The largest error of a probability that matters; the least and median effective sizes."""
-    p, errors = found.means, found.errors
-    judged = p >= JUDGED
-    worst = float(errors[judged].max()) if judged.any() else 0.0
-    open_ones = judged & (p <= 1 - JUDGED) & (errors > 0)
-    if not open_ones.any():
-        return worst, (float(n_draws), float(n_draws))
-    sizes: FloatArray = p[open_ones] * (1 - p[open_ones]) / errors[open_ones] ** 2
-    return worst, (float(sizes.min()), float(np.median(sizes)))
 
 
 def _doubts(draws: Records, found: Frequencies, flagged: BoolArray) -> tuple[Doubt, ...]:

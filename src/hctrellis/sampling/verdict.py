@@ -29,6 +29,7 @@ STANDARD_ERRORS = 4.5  # of a difference between worlds
 LEAST_ROUND_TRIPS = 5  # of each ladder of parallel tempering
 LEAST_LINEAGES = 10  # of all annealings: fewer may all have ended in one of two modes
 LEAST_EFFECTIVE = 100.0  # effective trees for the least certain cluster: fewer know no error
+LEAST_VISITS = 500  # round trips of all ladders, where chains at one temperature disagree
 
 
 def uncertain(found: Frequencies, tempered: BoolArray) -> BoolArray:
@@ -65,6 +66,18 @@ def strangers(found: Frequencies, population: Frequencies, n_lineages: int) -> I
     apart = np.abs(here - there)
     flagged = (np.maximum(here, there) >= JUDGED) & (apart > APART)
     return codes[flagged & (apart > STANDARD_ERRORS * spread)]
+
+
+def widened(probabilities: FloatArray, errors: FloatArray, n_visits: int | None) -> FloatArray:
+    """Standard errors of probabilities that are known from so many visits of separate modes.
+
+    Between two round trips parallel tempering may show the same mode over and over, so there are
+    at most as many independent trees as round trips.
+    """
+    if n_visits is None:
+        return errors
+    spread = np.sqrt(np.maximum(probabilities * (1 - probabilities), 0) / max(1, n_visits))
+    return np.asarray(np.maximum(errors, spread))
 
 
 @dataclass(frozen=True)
@@ -131,6 +144,11 @@ class Diagnostics:
     def is_reliable(self) -> bool:
         """Whether there are probabilities to quote."""
         return not self.reasons
+
+    @property
+    def n_visits(self) -> int | None:
+        """The number of independent trees, at the most, where parallel tempering was used."""
+        return None if self.round_trips is None else sum(self.round_trips)
 
     @property
     def agree(self) -> bool:
