@@ -9,8 +9,8 @@ import numpy as np
 
 from hctrellis.plotting.axes import bare, extent, new_axes
 from hctrellis.plotting.classes import Classes, explain_classes
-from hctrellis.plotting.dendrogram import Layout, lay_out, supported
 from hctrellis.plotting.labels import SMALLEST, fit_labels, text_width
+from hctrellis.plotting.layout import Layout, lay_out, supported
 from hctrellis.plotting.style import (
     INK,
     LABEL_SIZE,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hctrellis.plotting.axes import bare, extent, new_axes, show_scale
 from hctrellis.plotting.classes import Colors, label_colors
-from hctrellis.plotting.dendrogram import draw_branches, lay_out, number_size, write_support
+from hctrellis.plotting.dendrogram import draw_branches, number_size, write_support
 from hctrellis.plotting.heatmap import (
     GAP,
     SCALE_SPACE,
@@ -24,6 +24,7 @@ from hctrellis.plotting.heatmap import (
     row_height,
 )
 from hctrellis.plotting.labels import LABEL_SHARE, label_space
+from hctrellis.plotting.layout import lay_out
 from hctrellis.plotting.style import INK, LABEL_SIZE, PALE, require_matplotlib
 from hctrellis.plotting.subject import Subject, as_subject
 from hctrellis.posterior.base import BasePosterior

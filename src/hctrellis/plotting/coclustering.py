@@ -8,7 +8,6 @@ import numpy as np
 
 from hctrellis.plotting.axes import new_axes
 from hctrellis.plotting.classes import Colors, label_colors
-from hctrellis.plotting.dendrogram import leaf_rows
 from hctrellis.plotting.heatmap import (
     SCALE_SPACE,
     Names,
@@ -17,6 +16,7 @@ from hctrellis.plotting.heatmap import (
     row_height,
 )
 from hctrellis.plotting.labels import label_space
+from hctrellis.plotting.layout import leaf_rows
 from hctrellis.plotting.style import as_posterior, condition, require_matplotlib
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import numpy as np
 
 from hctrellis.plotting.axes import legend_above, new_axes
 from hctrellis.plotting.classes import Classes, Colors, label_colors
-from hctrellis.plotting.dendrogram import figure_size, leaf_rows, name_leaves, set_axes
+from hctrellis.plotting.dendrogram import figure_size, name_leaves, set_axes
+from hctrellis.plotting.layout import leaf_rows
 from hctrellis.plotting.style import INK, require_matplotlib
 from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.sample import TreeSample

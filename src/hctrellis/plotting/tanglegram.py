@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from hctrellis.plotting.axes import bare, extent, new_axes
 from hctrellis.plotting.classes import Colors, as_classes, explain_classes
-from hctrellis.plotting.dendrogram import figure_size, lay_out, number_size
+from hctrellis.plotting.dendrogram import figure_size, number_size
 from hctrellis.plotting.labels import SMALLEST, fit_labels, label_size, text_width
+from hctrellis.plotting.layout import lay_out
 from hctrellis.plotting.style import (
     GREY,
     NUMBER_SIZE,

@@ -15,7 +15,6 @@ from hctrellis.plotting.axes import (
     new_axes,
     show_scale,
 )
-from hctrellis.plotting.dendrogram import leaf_rows
 from hctrellis.plotting.hasse import (
     Place,
     Split,
@@ -33,6 +32,7 @@ from hctrellis.plotting.labels import (
     shorten,
     text_width,
 )
+from hctrellis.plotting.layout import leaf_rows
 from hctrellis.plotting.style import (
     INK,
     NUMBER_SIZE,

@@ -72,13 +72,15 @@ class Placements(Sequence[ItemRow]):
         The few items that spoil the tree for the others, the worst first.
     size : int
         Number of trees drawn; a probability near 1/2 is known to 0.5 / sqrt(size).
+    trees : sequence of lists
+        The clusters of each of these, with those of their children that are single leaves.
     """
 
     labels: tuple[str, ...]
     rows: tuple[ItemRow, ...]
     rogues: tuple[str, ...]
     size: int
-    _trees: list[_Parts] = field(default_factory=list)
+    trees: Sequence[_Parts] = field(default_factory=list)
 
     def consensus_without(self, items: Iterable[str] | None = None) -> ConsensusTree:
         """The clusters that most trees have when some items are cut off: the rogues by default.
@@ -93,7 +95,7 @@ class Placements(Sequence[ItemRow]):
             raise ValueError(f"there is no item {unknown[0]!r:.80}")
         kept = [k for k, name in enumerate(self.labels) if name not in dropped]
         mask = sum(1 << k for k in kept)
-        counts = _count(self._trees, mask)
+        counts = _count(self.trees, mask)
         place = {leaf: k for k, leaf in enumerate(kept)}
         support = {
             _moved(cluster, place): count / self.size
@@ -226,7 +228,7 @@ def _row(labels: Sequence[str], leaf: int, places: Counter[int], gain: float) ->
     )
 
 
-def _count(trees: list[_Parts], kept: int) -> Counter[int]:
+def _count(trees: Sequence[_Parts], kept: int) -> Counter[int]:
     """How often each cluster, other than leaves and root, occurs in the trees over some leaves."""
     counts: Counter[int] = Counter()
     for tree in trees:
@@ -276,7 +278,7 @@ def _rogues(trees: list[_Parts], labels: Sequence[str], size: int) -> tuple[str,
     return tuple(labels[leaf] for leaf in found)
 
 
-def _reduced_places(trees: list[_Parts], kept: int, n_leaves: int) -> dict[int, Counter[int]]:
+def _reduced_places(trees: Sequence[_Parts], kept: int, n_leaves: int) -> dict[int, Counter[int]]:
     """The places of the leaves that are kept, in the trees over these."""
     places = {leaf: Counter[int]() for leaf in range(n_leaves) if kept >> leaf & 1}
     for tree in trees:

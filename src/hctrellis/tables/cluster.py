@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.checks import as_count, as_positive
-from hctrellis.support.progress import Progress, bar
+from hctrellis.support.progress import Progress, followed
 from hctrellis.tables.cells import Options
 from hctrellis.tables.frames import as_cells
 from hctrellis.tables.items import as_items
@@ -41,7 +41,7 @@ def cluster(
     precision: float = PRECISION,
     time_limit: float = TIME_LIMIT,
     seed: int = 0,
-    progress: bool = False,
+    progress: Progress | bool | None = None,
 ) -> Clustering:
     """Cluster the rows of a table, and say how sure the clusters are.
 
@@ -89,8 +89,8 @@ def cluster(
         or this many seconds have passed.
     seed : int
         Of everything that is drawn at random.
-    progress : bool
-        Whether progress is shown.
+    progress : bool or callable, optional
+        True shows progress bars; a callable is called as progress(done, in all) by each stage.
 
     Returns
     -------
@@ -146,8 +146,10 @@ def cluster(
     return found
 
 
-def _bars(shown: bool, what: str, short: bool) -> AbstractContextManager[Progress]:
-    return bar(what, hidden=short or not shown)
+def _bars(
+    progress: Progress | bool | None, what: str, short: bool
+) -> AbstractContextManager[Progress]:
+    return followed(None if short and progress is True else progress, what)
 
 
 def _one_of(given: Any, what: str, known: Sequence[str | None]) -> Any:

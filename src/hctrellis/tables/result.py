@@ -58,6 +58,8 @@ class Clustering:
         Gives the potential of a table at a beta; None if trees were read.
     metric : str
     seed : int
+    model : str
+        The model in words, with what was done to the table; empty if trees were read.
     """
 
     posterior: BasePosterior
@@ -71,6 +73,7 @@ class Clustering:
     make: Make | None = None
     metric: str = "euclidean"
     seed: int = 0
+    model: str = ""
 
     # ---- answers ------------------------------------------------------------------------------
 
@@ -141,14 +144,6 @@ class Clustering:
         if post.potential.beta <= 0 or post.method == "sampled":
             return False
         return post.method == "sparse" or post.n_leaves <= MOVED_LEAVES
-
-    @property
-    def model(self) -> str:
-        """The model in words, with what was done to the table; empty if trees were read."""
-        known = dict(self.settings)
-        done = known.get("Table", "").split(" column")[-1].split(", ")[1:]
-        steps = f" ({', '.join(done)})" if done else ""
-        return f"{known['Potential']}{steps}" if "Potential" in known else ""
 
     @cached_property
     def placements(self) -> Placements:

@@ -103,6 +103,7 @@ def work(items: Items, wish: Wish, bars: Bars) -> Clustering:
         make=make,
         metric=wish.metric,
         seed=wish.seed,
+        model=_model(items, name, wish),
     )
 
 
@@ -212,6 +213,13 @@ def _settings(items: Items, name: str, wish: Wish) -> list[tuple[str, str]]:
     steps = [text for text, done in _steps(wish.reading) if done]
     what = f"{items.name}: {n} items, {d} column{'' if d == 1 else 's'}"
     return [("Table", ", ".join([what, *steps])), ("Potential", model)]
+
+
+def _model(items: Items, name: str, wish: Wish) -> str:
+    """The model in words, with what was done to the table."""
+    steps = [text for text, done in _steps(wish.reading) if done]
+    done = f" ({', '.join(steps)})" if steps else ""
+    return f"{described(name, items.kind, items.used, wish.metric)}{done}"
 
 
 def _steps(reading: Options) -> list[tuple[str, bool]]:
