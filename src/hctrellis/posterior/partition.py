@@ -15,6 +15,7 @@ import numpy as np
 
 from hctrellis.clusters import mask_leaves
 from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.support.checks import as_count
 from hctrellis.tree import Tree
 
@@ -38,7 +39,8 @@ class Partition:
     masks : tuple of int
         The clusters; leaf i is bit i.
     probabilities : float64 array
-        The probability that a tree has each of them; 1 for a single leaf.
+        The probability that a tree has each of them; 1 for a single leaf, NaN where it cannot be
+        quoted.
     is_exact : bool
         Whether all partitions were considered, not only those of one tree.
     """
@@ -218,7 +220,9 @@ def _worth(post: BasePosterior, masks: Sequence[int], by_size: bool) -> FloatArr
 
 def _partition(post: BasePosterior, masks: Iterable[int], is_exact: bool = True) -> Partition:
     ordered = tuple(sorted(masks, key=lambda mask: mask & -mask))
-    probabilities = np.array([post.cluster_probability(mask) for mask in ordered])
+    known = Lookup(post)
+    values = [1.0 if mask.bit_count() == 1 else known.probability(mask) for mask in ordered]
+    probabilities = np.array([np.nan if value is None else value for value in values])
     return Partition(post.labels, ordered, probabilities, is_exact)
 
 

@@ -18,6 +18,7 @@ from hctrellis.infer import MAX_EXACT_LEAVES, infer
 from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.partition import Partition
 from hctrellis.potentials.base import Potential
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT, sample_posterior
 from hctrellis.support.checks import (
     as_count,
     as_floats,
@@ -44,7 +45,6 @@ except ImportError:
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
-MAX_CLUSTERS = 3000  # of a sparse trellis
 ROUNDS = 30  # of its growth, at most
 LEAVES_RESTARTS = 2000  # number of leaves times restarts of the local search before
 
@@ -52,11 +52,13 @@ LEAVES_RESTARTS = 2000  # number of leaves times restarts of the local search be
 class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Hierarchical clustering with a probability for every cluster.
 
-    Up to `max_exact_leaves` samples all binary trees are weighed, exactly. For more samples, only
-    the trees of a sparse trellis are weighed, which grows from the trees of a local search to at
-    most `max_clusters` clusters. The tree is then the best of those, not of all, and probabilities
-    are conditional on those trees; a ConvergenceWarning says so, unless no cluster of note was left
-    out. For the same `random_state` the result is the same on every machine.
+    Up to `max_exact_leaves` samples all binary trees are weighed, exactly. For more samples, trees
+    are sampled, and probabilities have standard errors (``posterior_.cluster_probabilities()``). If
+    chains disagree there are no probabilities to quote: a ConvergenceWarning says why, and
+    `cluster_probabilities_` are NaN. With `max_clusters`, only the trees of a sparse trellis of
+    that many clusters are weighed instead: the tree is then the best of those, and probabilities
+    are conditional on them; a ConvergenceWarning says so. For the same `random_state` the result is
+    the same on every machine where all trees are weighed or `max_clusters` is given.
 
     Parameters
     ----------
@@ -82,9 +84,14 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     max_exact_leaves : int
         By default 22, as for `infer`: half a minute on two cores. With each leaf less it takes a
         third of the time and half the memory.
-    max_clusters : int
+    max_clusters : int, optional
+        Of a sparse trellis whose trees are weighed instead of sampling.
+    precision : float
+        Sampling ends when every probability of 0.05 or more has a standard error of at most this,
+    time_limit : float or None
+        or after this many seconds.
     random_state : int, RandomState instance or None
-        For the resampling by which beta="auto" is chosen, and for local search.
+        For the resampling by which beta="auto" is chosen, for sampling, and for local search.
 
     Attributes
     ----------
@@ -92,8 +99,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The flat cluster of each sample.
     n_clusters_ : int
     cluster_probabilities_ : float64 array, one per flat cluster
-        The probability that a tree has each flat cluster.
-    posterior_ : Posterior
+        The probability that a tree has each flat cluster; NaN where it cannot be quoted.
+    posterior_ : Posterior or SampledPosterior
         For further questions, see `Posterior`.
     beta_ : float
     beta_choice_ : BetaChoice or None
@@ -127,7 +134,9 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         cut: Literal["map", "best"] = "map",
         metric: str = "euclidean",
         max_exact_leaves: int = MAX_EXACT_LEAVES,
-        max_clusters: int = MAX_CLUSTERS,
+        max_clusters: int | None = None,
+        precision: float = PRECISION,
+        time_limit: float | None = TIME_LIMIT,
         random_state: Any = None,
     ) -> None:
         self.potential = potential
@@ -138,6 +147,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.metric = metric
         self.max_exact_leaves = max_exact_leaves
         self.max_clusters = max_clusters
+        self.precision = precision
+        self.time_limit = time_limit
         self.random_state = random_state
 
     def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
@@ -184,7 +195,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         elif self.beta != "auto":
             raise ValueError(f'beta must be a number or "auto"; got {self.beta!r:.80}')
         as_count(self.max_exact_leaves, "max_exact_leaves")
-        as_count(self.max_clusters, "max_clusters")
+        if self.max_clusters is not None:
+            as_count(self.max_clusters, "max_clusters")
 
     def _kind(self) -> str:
         if self.metric != "precomputed":
@@ -211,6 +223,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n = potential.n_leaves
         if n <= self.max_exact_leaves:
             return infer(potential, FullTrellis(n))
+        if self.max_clusters is None:
+            return self._sample(potential, seed)
         n_restarts = max(1, LEAVES_RESTARTS // n)
         growth = grow(potential, self.max_clusters, None, seed, n_restarts, ROUNDS)
         if not growth.converged:
@@ -222,6 +236,16 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         return infer(potential, growth.trellis)
+
+    def _sample(self, potential: Potential, seed: int) -> BasePosterior:
+        post = sample_posterior(potential, self.precision, self.time_limit, rng=seed)
+        if not post.is_reliable:
+            warnings.warn(
+                f"{post.diagnostics.verdict} labels_ are those of the best tree found.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return post
 
     def _tree(self, data: FloatArray) -> Tree:
         """The MAP tree with heights."""

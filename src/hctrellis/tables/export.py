@@ -95,7 +95,7 @@ def flat_csv(part: Partition) -> str:
     """Flat clusters, as CSV: a row for each item."""
     numbers = part.assignment.tolist()
     rows = [
-        [label, number, part.probabilities[number]]
+        [label, number, _number(float(part.probabilities[number]))]
         for label, number in zip(part.labels, numbers, strict=True)
     ]
     return _csv([["item", "cluster", "probability"], *rows])

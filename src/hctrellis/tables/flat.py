@@ -47,9 +47,16 @@ def flat_clusters(
     cut: Cut = "map",
 ) -> Partition:
     """n_clusters flat clusters, or the largest ones with a probability above a threshold."""
+    if n_clusters is None and not post.is_reliable:
+        raise ValueError(
+            f"{post.diagnostics.verdict} So there are no probable clusters; give n_clusters to cut "
+            "the best tree found"
+        )
     if n_clusters is None:
         return probable_partition(post, HALF if threshold is None else threshold)
-    return cut_tree(post, tree, n_clusters) if cut == "map" else best_partition(post, n_clusters)
+    if cut == "map" or not post.is_reliable:
+        return cut_tree(post, tree, n_clusters)
+    return best_partition(post, n_clusters)
 
 
 def all_single(part: Partition) -> str:
