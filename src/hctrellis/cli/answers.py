@@ -22,7 +22,7 @@ from hctrellis.support.progress import Progress, bar
 from hctrellis.tables.cells import Cells, Options
 from hctrellis.tables.items import as_items
 from hctrellis.tables.result import MOVED_LEAVES, Clustering
-from hctrellis.tables.work import Wish, as_mask, as_names, work
+from hctrellis.tables.work import SLOW_LEAVES, Wish, as_mask, as_names, work
 
 if TYPE_CHECKING:
     from hctrellis.treefiles.weighted import WeightedTrees
@@ -89,6 +89,8 @@ def _from_cells(request: Request, cells: Cells, console: Console) -> Clustering:
     hidden = request.quiet or not console.is_terminal
     answers = work(items, wish, partial(_bars, hidden))
     post = answers.posterior
+    with _bars(hidden, "answers at half and twice beta", post.n_leaves < SLOW_LEAVES):
+        _ = answers.moves
     if request.report is not None and post.is_exact and post.n_leaves > MOVED_LEAVES:
         answers.notes.append(
             f"for more than {MOVED_LEAVES} items the report does not show how the answers move "

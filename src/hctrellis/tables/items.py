@@ -107,10 +107,10 @@ def _with_header(cells: Cells, options: Options) -> Cells:
         header = not first[0] or not all(map(_is_number, first[1:] or first))
     if not header:
         names = [f"column {k + 1}" for k in range(len(first))]
-        return Cells(cells.name, cells.rows, names)
+        return replace(cells, columns=names)
     if not others:
         raise ValueError(f"{cells.name} has names of columns but no rows below them")
-    return Cells(cells.name, others, first)
+    return replace(cells, rows=others, columns=first)
 
 
 def _is_number(cell: str) -> bool:

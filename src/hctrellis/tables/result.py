@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -137,7 +138,9 @@ class Clustering:
         inner = sorted(tree.masks[tree.n_leaves : -1], key=lambda m: -post.cluster_probability(m))
         clusters = dict.fromkeys([*self.watched, *inner[:MAX_MOVED]])
         table = self.items.used if self.items.kind == "features" else None
-        return sensitivity(self.make, table, post.potential.beta, clusters, post.trellis)
+        with warnings.catch_warnings():  # what they say was said of the posterior itself
+            warnings.simplefilter("ignore")
+            return sensitivity(self.make, table, post.potential.beta, clusters, post.trellis)
 
     def _has_moves(self) -> bool:
         post = self.posterior

@@ -112,7 +112,10 @@ def solve(potential: Potential, wish: Wish, bars: Bars) -> BasePosterior:
     n = potential.n_leaves
     if n <= MAX_EXACT_LEAVES:
         with bars("splits", n < SLOW_LEAVES) as progress:
-            return infer(potential, progress=progress)
+            post = infer(potential, progress=progress)
+        with bars("probabilities of the clusters", n < SLOW_LEAVES):
+            post.cluster_probabilities()
+        return post
     if wish.max_clusters is not None:
         with bars("seconds to find promising trees", False) as progress:
             growth = grow(
