@@ -74,6 +74,24 @@ def _go_on(ratio, params):
     return -lam * stops, above / expm1(maximum(-lam, -700.0))
 
 
+def _condition_row(size, sums, params):
+    """Feature: how many leaves of a cluster C are in it. A tree must have C, or must not.
+
+    params : the size of C, and 1 if it must be there, 0 if not.
+    """
+    shared, wanted = sums[0], params[0]
+    crossing = minimum(minimum(shared, size - shared), wanted - shared) - 0.5
+    other = maximum(wanted - shared, size - shared) - 0.5
+    must = choose(crossing, _NEVER, 0.0)
+    must_not = choose(other, 0.0, _NEVER)
+    return (shared,), choose(params[1] + 0.0 * shared - 0.5, must, must_not)
+
+
+def _nothing(left, right, parent, params, cross):
+    """Feature: a sum over leaves; the splits have no weight of their own."""
+    return parent[0] - left[0] - right[0], 1.0
+
+
 def _gains(left, right, parent, params, cross):
     """Features gain, size: each child gains by every leaf of its sibling."""
     return left[0] * right[1] + right[0] * left[1], 1.0
@@ -162,6 +180,9 @@ def _non_stop_leaf(left, right, parent, params, cross):
 
 GAINS = SplitCode(_gains, _size_and_sum, n_features=2, n_sums=1, uses_parent=False, gains=True)
 SIZES = SplitCode(_sizes, _two_sums, n_features=2, n_sums=2)
+CONDITION = SplitCode(
+    _nothing, _condition_row, n_features=1, n_sums=1, n_params=2, has_own=True
+)
 DASGUPTA = SplitCode(_dasgupta, _size_and_sum, n_features=2, n_sums=1, n_params=1)
 CORRELATION = SplitCode(_correlation, _two_sums, n_features=2, n_sums=2, n_params=1)
 AVERAGE = SplitCode(_average, _sum_and_inverse_size, n_features=2, n_sums=1, n_params=1)

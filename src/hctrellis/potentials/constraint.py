@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Described, Potential, Separable
+from hctrellis.potentials.base import Described, Potential, Separable, Sums
 from hctrellis.support.checks import as_labels
 
 if TYPE_CHECKING:
@@ -85,6 +85,52 @@ class Constraint(_ClusterPotential):
 
     def _details(self) -> str:
         return f", contains {len(self.contains)}, lacks {len(self.lacks)}"
+
+
+class Condition(Potential):
+    """The same for one cluster that trees contain or lack, for compiled searches and chains.
+
+    Parameters
+    ----------
+    labels : iterable of str
+    mask : int
+    contains : bool
+        Whether trees must contain the cluster or must not.
+    """
+
+    has_energy = False
+
+    def __init__(self, labels: Iterable[object], mask: int, contains: bool) -> None:
+        names = tuple(labels)
+        self.labels = as_labels(names, len(names))
+        self.mask = mask
+        self.contains = contains
+
+    def sums(self) -> Sums:
+        return Sums(leaves=[_indicator(self.mask, self.n_leaves)])
+
+    def code(self) -> SplitCode:
+        from hctrellis.kernels.splits import CONDITION
+
+        return CONDITION
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        return float(self.mask.bit_count()), float(self.contains)
+
+    def _details(self) -> str:
+        return ", contains one cluster" if self.contains else ", lacks one cluster"
+
+
+def conditions(constraint: Constraint) -> list[Condition]:
+    """A constraint, cluster by cluster; what every tree contains is left out."""
+    wanted = [(mask, True) for mask in constraint.contains] + [
+        (mask, False) for mask in constraint.lacks
+    ]
+    return [
+        Condition(constraint.labels, mask, contains)
+        for mask, contains in wanted
+        if 1 < mask.bit_count() < constraint.n_leaves
+    ]
 
 
 class Rewards(_ClusterPotential):

@@ -33,7 +33,7 @@ from hctrellis.posterior.sample import TreeSample
 from hctrellis.posterior.saved import write_posterior
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.constraint import Constraint, Rewards
+from hctrellis.potentials.constraint import Constraint, Rewards, conditions
 from hctrellis.sampling.verdict import Diagnostics, widened
 from hctrellis.support.keywords import renamed
 from hctrellis.support.types import Seed
@@ -303,11 +303,11 @@ class SampledPosterior(BasePosterior):
     ) -> SampledPosterior:
         """The posterior over the trees that contain some clusters or sub-trees, and lack others.
 
-        Chains are run anew under the condition. Its splits are weighed by NumPy, so this takes far
-        longer than sampling a built-in model; `estimate` answers from the trees that are there.
+        Chains are run anew under the condition, with the settings of this posterior; `probability`
+        and `estimate` answer from the trees that are there.
         """
-        condition = Constraint(self.labels, self._contained(contains), map(self._mask, lacks))
-        return self._again(self.potential + condition)
+        constraint = Constraint(self.labels, self._contained(contains), map(self._mask, lacks))
+        return self._again(sum(conditions(constraint), self.potential))
 
     # ---- samples and summaries ----------------------------------------------------------------
 

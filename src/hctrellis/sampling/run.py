@@ -59,10 +59,11 @@ N_RUNS = 8  # annealings
 POPULATION = (64, 4)  # chains of an annealing, and records of each
 PLAIN_POPULATION = (8, 4)  # the same for potentials that only NumPy can evaluate
 GROWTH_ROUNDS = 12
-GROWTH_SHARE, ANNEAL_SHARE, WALK_SHARE = 0.2, 0.5, 0.85  # of the time, until the end of each stage
+GROWTH_SHARE, ANNEAL_SHARE, WALK_SHARE = 0.1, 0.5, 0.85  # of the time, until the end of each stage
 DOUBT_SHARE = 0.65  # of the time, after which chains that disagree give way to tempering
-FIRST_RECORDS = 256  # of each chain, in the first round; each round doubles them
-PATIENCE = 2  # rounds in which chains may disagree before they give way
+FIRST_RECORDS = 256  # of each chain, in the first round
+MORE = 1.5  # times as many records after each further round
+PATIENCE = 3  # rounds in which chains may disagree before they give way
 BURN_IN = 1 / 8  # of each chain
 MOST_ENTRIES = 40_000_000  # clusters of all trees that are kept; beyond it every second tree goes
 REDRAW_COVERAGE = 0.05  # of the posterior, by the trellis, from which chains are redrawn
@@ -319,7 +320,7 @@ class _Sampler:
                     if redraws is not None and not self.redrawn:
                         share = self.coverage(trace.kept(), redraws).value
                         self.redrawn = share >= REDRAW_COVERAGE
-                    wanted = 2 * trace.n_records
+                    wanted = int(MORE * trace.n_records)
                     wanted = min(wanted, self._affordable(trace.n_moves))
                     continue
                 break
@@ -368,7 +369,7 @@ class _Sampler:
                 if self.late() or self.moved >= self.max_moves:
                     self.stopped = "time" if self.late() else "moves"
                     break
-                wanted = 2 * trace.n_records
+                wanted = int(MORE * trace.n_records)
         self.round_trips = tuple(ladders.round_trips.tolist())
         return trace.kept()
 

@@ -30,6 +30,7 @@ CHAINS = {
     "beam": ("listing", "joins", "beam"),
     "climb": ("listing", "climb"),
     "gibbs": ("listing", "climb", "gibbs"),
+    "metropolis": ("listing", "climb", "gibbs", "metropolis"),
 }
 """The templates of each search, on top of `unions`."""
 
