@@ -135,6 +135,15 @@ def test_numbers_keep_all_digits():
     assert post.log_partition == hct.infer(hct.Linkage(values)).log_partition
 
 
+def test_what_pandas_calls_missing():
+    table = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="1 missing value"):
+        hct.cluster(table)
+    twice = pd.DataFrame([[1.0], [2.0], [5.0]], index=["a", "a", "b"])
+    with pytest.raises(ValueError, match="the index has 'a' 2 times"):
+        hct.cluster(twice)
+
+
 def test_an_array_has_no_ids():
     """Columns of an array are features, even if they count; those of a DataFrame need not be."""
     table = np.column_stack([np.arange(6.0), [0, 5, 1, 7, 2, 9]])

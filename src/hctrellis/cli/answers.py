@@ -67,7 +67,10 @@ def find(request: Request, console: Console) -> Clustering:
             answers = _from_cells(request, source, console)
         else:
             answers = _from_trees(request, source)
-    answers.notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
+    known = answers.posterior.diagnostics
+    told = {known.verdict} if known is not None else set()
+    said = dict.fromkeys(str(warning.message) for warning in caught)
+    answers.notes.extend(text for text in said if text not in told)
     answers.settings.append(("Time", f"{time.perf_counter() - start:.1f} s"))
     return answers
 

@@ -180,9 +180,7 @@ def _non_stop_leaf(left, right, parent, params, cross):
 
 GAINS = SplitCode(_gains, _size_and_sum, n_features=2, n_sums=1, uses_parent=False, gains=True)
 SIZES = SplitCode(_sizes, _two_sums, n_features=2, n_sums=2)
-CONDITION = SplitCode(
-    _nothing, _condition_row, n_features=1, n_sums=1, n_params=2, has_own=True
-)
+CONDITION = SplitCode(_nothing, _condition_row, n_features=1, n_sums=1, n_params=2, has_own=True)
 DASGUPTA = SplitCode(_dasgupta, _size_and_sum, n_features=2, n_sums=1, n_params=1)
 CORRELATION = SplitCode(_correlation, _two_sums, n_features=2, n_sums=2, n_params=1)
 AVERAGE = SplitCode(_average, _sum_and_inverse_size, n_features=2, n_sums=1, n_params=1)

@@ -178,6 +178,8 @@ def unsettled(post: BasePosterior, size: int = SIZE, rng: Seed = 0) -> Placement
     [3, 12, 15]
     """
     number = as_count(size, "size")
+    if post.n_leaves < 2:
+        return Placements(post.labels, (), (), number)
     trees = [_parts(tree) for tree in post.sample(number, rng)]
     labels, n = post.labels, post.n_leaves
     whole = (1 << n) - 1

@@ -66,6 +66,8 @@ def load(
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}")
+    if source.is_dir():
+        raise IsADirectoryError(f"{source} is a folder; give the file that was saved")
     saved = read_posterior(source)
     try:
         growth = _growth(saved)

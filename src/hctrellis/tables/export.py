@@ -87,8 +87,9 @@ def write_linkage(path: Path, tree: Tree) -> Path:
 
 def clusters_csv(found: Clustering) -> str:
     """All clusters of some probability, as CSV."""
-    rows = [[row.probability, row.size, "; ".join(sorted(row.cluster))] for row in found.table]
-    return _csv([["probability", "size", "members"], *rows])
+    table = found.table if found.posterior.is_reliable else ()
+    rows = [[r.probability, r.error, r.size, "; ".join(sorted(r.cluster))] for r in table]
+    return _csv([["probability", "error", "size", "members"], *rows])
 
 
 def flat_csv(part: Partition) -> str:

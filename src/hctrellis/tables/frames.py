@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ from hctrellis.support.checks import as_floats, frame_labels
 from hctrellis.tables.cells import Cells
 
 NAME = "the table"
+MISSING = ("nan", "NaT", "<NA>")  # as pandas shows what is missing
 INDEX = "index"  # heads the column of names
 
 
@@ -19,7 +21,7 @@ def as_cells(data: Any, labels: Iterable[object] | None) -> Cells:
     if hasattr(data, "columns") and hasattr(data, "index"):
         columns = [str(name) for name in data.columns]
         rows = [[_text(cell) for cell in row] for row in np.asarray(data, object).tolist()]
-        names = frame_labels(data) if labels is None else _as_names(labels)
+        names = _index(data) if labels is None else _as_names(labels)
     else:
         values = as_floats(data, "data")
         if values.ndim != 2 or 0 in values.shape:
@@ -38,6 +40,20 @@ def as_cells(data: Any, labels: Iterable[object] | None) -> Cells:
     return Cells(NAME, named, [_unused(columns), *columns])
 
 
+def _index(data: Any) -> list[str] | None:
+    """The names of the rows of a DataFrame, if it has any."""
+    found = frame_labels(data)
+    if found is None:
+        return None
+    twice, times = Counter(found).most_common(1)[0]
+    if times > 1:
+        raise ValueError(
+            f"the index has {twice!r:.40} {times} times, so it cannot name the items; give "
+            "labels=, or use DataFrame.reset_index()"
+        )
+    return list(found)
+
+
 def _as_names(labels: Iterable[object]) -> list[str]:
     return [str(label) for label in labels]
 
@@ -51,7 +67,7 @@ def _unused(columns: list[str]) -> str:
 
 def _text(cell: object) -> str:
     """A cell as it would stand in a file: numbers with all their digits, nothing if missing."""
-    if cell is None or cell != cell or str(cell) == "<NA>":  # NaN differs from itself
+    if cell is None or str(cell) in MISSING:
         return ""
     if isinstance(cell, bool | np.bool_):
         return str(int(cell))
