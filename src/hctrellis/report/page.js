@@ -343,6 +343,7 @@ function setTree(k) {
 }
 
 function listen() {
+  if (data.samples.length === 0) by("overlay").parentElement.style.display = "none";
   by("threshold").addEventListener("input", setThreshold);
   by("which").addEventListener("change", () => setTree(Number(by("which").value)));
   by("overlay").addEventListener("change", () => { state.overlay = by("overlay").checked; draw(); });

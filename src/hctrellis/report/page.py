@@ -230,6 +230,8 @@ def _drawn(findings: Findings) -> str:
 
 
 def _listing(findings: Findings) -> str:
+    if not findings.post.is_reliable:
+        return "The clusters of the best tree found, for which there is no probability to quote."
     return (
         f"All clusters of probability {LISTED:g} or more, and those of the most probable tree; "
         "below each stands its strongest rival, the most probable cluster that excludes it."

@@ -160,6 +160,11 @@ def weighed(post: BasePosterior) -> str:
             "Each split of a cluster is as probable as it is frequent among the trees that have "
             f"the cluster; this gives a probability to {counted(_n_trees(post), 'tree')}."
         )
+    if not post.is_reliable:
+        return (
+            f"{post.n_leaves} items are too many to weigh every tree, so trees were sampled; but "
+            "this gave no probability that can be quoted."
+        )
     if post.method == "sampled":
         how = capitalised(post.how.removeprefix("Sampled: "))
         return (

@@ -208,8 +208,9 @@ def bootstrap_support(
     values = _as_table(table)
     n = len(values)
     if values.shape[1] < LEAST_COLUMNS:
+        columns = f"{values.shape[1]} column{'' if values.shape[1] == 1 else 's'}"
         warnings.warn(
-            f"the table has {values.shape[1]} columns; with fewer than {LEAST_COLUMNS}, resampling "
+            f"the table has {columns}; with fewer than {LEAST_COLUMNS}, resampling "
             "them says little, and AU may be far from BP",
             stacklevel=2,
         )
