@@ -438,7 +438,7 @@ def test_labels_for_some_of_the_rows():
     def make(data, beta):
         return hct.Linkage(data, beta=beta, labels=labels)
 
-    with pytest.raises(ValueError, match="also called with 12 of them.*leave labels out"):
+    with pytest.raises(ValueError, match=r"also called with 12 of them.*leave labels out"):
         choose_beta(make, table, 2)
 
 
