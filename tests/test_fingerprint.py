@@ -194,3 +194,99 @@ def test_watch():
     assert watch.rebound() == []
     scope["SCALE"] = 2.0
     assert watch.rebound() == ["SCALE"]
+
+
+LIVE = """
+import functools
+import numpy as np
+NUMBER, LIST, NESTED, SET, DICT = 1, [1], ([1],), {1}, {"a": 1}
+ARRAY, RECORD = np.zeros(3), np.zeros(1, "f8, f8")[0]
+class Base:
+    pass
+class Held(Base):
+    slope = 1
+    def method(self):
+        return NUMBER
+class Slotted:
+    __slots__ = ("full", "empty")
+    def __init__(self):
+        self.full = 1
+held, slotted = Held(), Slotted()
+def helper(x, default=1, *, keyword=1):
+    return x + default + keyword
+part = functools.partial(helper, keyword=2)
+def make():
+    inside = 1
+    def change(value):
+        nonlocal inside
+        inside = value
+    def read():
+        return inside
+    return read, change
+read, change = make()
+def f(x):
+    LIST, NESTED, SET, DICT, ARRAY, RECORD, slotted, part, own.attribute
+    return abs(held.method()) + helper(x) + read()
+"""
+CHANGES = {
+    "a number": "NUMBER = 2",
+    "a number of another kind": "NUMBER = 1.0",
+    "a name that is gone": "del NUMBER",
+    "an item of a list": "LIST[0] = 2",
+    "an item of another kind": "LIST[0] = True",
+    "a longer list": "LIST.append(1)",
+    "a list in a tuple": "NESTED[0].append(2)",
+    "a set": "SET.add(2)",
+    "a value of a dictionary": "DICT['a'] = 2",
+    "a key of a dictionary": "DICT.pop('a'); DICT['b'] = 1",
+    "an array": "ARRAY[1] = 1.0",
+    "the shape of an array": "ARRAY.shape = (1, 3)",
+    "a record": "RECORD[1] = 2.0",
+    "an attribute": "held.slope = 2",
+    "an attribute of a class": "Held.slope = 2",
+    "an attribute of a base": "Base.more = 2",
+    "the class of an object": "held.__class__ = type('Other', (Held,), {})",
+    "a method": "Held.method = lambda self: 1",
+    "a slot": "slotted.full = 2",
+    "a slot that was empty": "slotted.empty = None",
+    "the code of a helper": "helper.__code__ = (lambda x, default, *, keyword: x).__code__",
+    "a default": "helper.__defaults__ = (2,)",
+    "a default in place": "helper.__kwdefaults__['keyword'] = 2",
+    "an argument of a partial function": "part.keywords['keyword'] = 3",
+    "an attribute of a function": "f.note = 1",
+    "a variable of an enclosing function": "change(2)",
+    "a built-in name": "abs = float",
+    "a module's attribute": "own.attribute = 2",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_watch_sees_what_changes_in_place(change):
+    """Also after a look that found nothing, which makes the next one quick."""
+    own = ModuleType("own")
+    own.attribute = 1
+    scope = {"own": own}
+    exec(LIVE, scope)
+    watch = Watch(scope["f"])
+    assert watch.changed() == []
+    assert watch._glance.same()
+    exec(change, scope)
+    assert watch.changed() != []
+
+
+def test_watch_looks_quickly():
+    """Nothing is read again if all objects are the same; what a property keeps is no change."""
+    scope = {}
+    exec(
+        "from functools import cached_property\nclass C:\n @cached_property\n def kept(self): "
+        "return [1]\nc = C()\nLIST = [c]\ndef f(x): return LIST[0].kept",
+        scope,
+    )
+    watch = Watch(scope["f"])
+    assert watch.changed() == []
+    looks = watch._glance
+    assert looks.same()
+    scope["f"](1)  # fills in what the property keeps
+    assert not looks.same()
+    assert watch.changed() == []
+    assert watch._glance.same()

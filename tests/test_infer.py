@@ -590,6 +590,32 @@ def test_bad_log_weights_are_named_in_large_problems():
         assert named_split(left, right) in str(error.value)
 
 
+@pytest.mark.parametrize("value", [math.inf, 1e290, -1e290])
+def test_log_weights_out_of_range_are_named_in_large_problems(value):
+    """The two children have leaves in both parts of a mask (see the kernels)."""
+    left, right = frozenset({0, 3, 9}), frozenset({1, 2, 7, 10})
+    potential = with_bad_split(bad_at_one_split, 11, left, right, value)
+    with pytest.raises(ValueError, match=r"must be a number from -1e\+280 to 1e\+280") as error:
+        hct.infer(potential, threads=1)
+    assert f"{named_split(left, right)} is {value}" in str(error.value)
+
+
+@pytest.mark.parametrize("value", [-math.inf, -1e279, 1e5])
+def test_extreme_log_weights_beside_others(value):
+    """One split of a large problem: a check is left to the exceptional rows of splits."""
+    left, right = frozenset({0, 3, 9}), frozenset({1, 2, 7, 10})
+    posts = [
+        hct.infer(with_bad_split(function, 11, left, right, value), threads=1)
+        for function in (bad_at_one_split, bad_at_one_split_arrays)
+    ]
+    assert posts[0].log_partition == pytest.approx(posts[1].log_partition, rel=1e-12)
+    assert posts[0].n_trees == posts[1].n_trees
+    assert (posts[0].n_trees == posts[0].trellis.n_trees) == (value > -math.inf)
+    union = left | right
+    found = [post.cluster_probability(mask_of(union)) for post in posts]
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+
+
 # ---- memory, progress, threads ----------------------------------------------------------------
 
 

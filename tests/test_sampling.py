@@ -90,6 +90,45 @@ def test_moves_of_the_definition_are_reversible(name):
             assert np.exp(weights[new]) * back == pytest.approx(flow, rel=1e-9)
 
 
+def plain_moves(potential, starts, chosen):
+    """The trees after one plain move from each start, by given numbers from 0 to 1."""
+    chains = Chains(potential, 1)
+    kernel = chains._model.kernel("metropolis")
+    found = np.empty((len(starts), 1, *starts.shape[1:]), np.int16)
+    assert kernel.run_plain_chains(
+        starts, chosen, chains._rooms[0], found, np.empty((len(starts), 1))
+    )
+    return found[:, 0]
+
+
+def test_plain_moves_are_reversible():
+    """The matrix of all moves between trees of five leaves, from a grid of the four numbers."""
+    name = "average"
+    weights = dict(naive.listing(5, SMALL[name].psi))
+    potential = SMALL[name].make()
+    n = potential.n_leaves
+    possible = [tree for tree, weight in weights.items() if weight > -np.inf]
+    number = {tree: k for k, tree in enumerate(possible)}
+    starts = children([as_tree(tree, n).reorder(potential.labels) for tree in possible])
+    half = [(k + 0.5) / 25 for k in range(25)]  # whether a move is accepted
+    jump = [(0.75, (s + 0.5) / 8, (x + 0.5) / 105) for s in range(8) for x in range(105)]
+    swap = [(0.25, (p + 0.5) / 3, (c + 0.5) / 2) for p in range(3) for c in range(2)]
+    matrix = np.zeros((len(possible), len(possible)))
+    for kind in (jump, swap):
+        grid = np.array([(*first, last) for first in kind for last in half])
+        for k, start in enumerate(starts):
+            new = plain_moves(
+                potential, np.repeat(start[None], len(grid), axis=0), grid[:, None, None, :]
+            )
+            for rows, count in zip(*np.unique(new, axis=0, return_counts=True), strict=True):
+                matrix[k, number[as_clusters(rows)]] += count / len(grid) / 2
+    p = np.exp([weights[tree] for tree in possible])
+    flows = matrix * (p / p.sum())[:, None]
+    assert matrix.sum(axis=1) == pytest.approx(1.0)
+    np.testing.assert_allclose(flows, flows.T, atol=2e-3)
+    assert (np.count_nonzero(matrix, axis=1) > 10).all()
+
+
 # ---- chains, annealing, tempering -------------------------------------------------------------
 
 

@@ -88,11 +88,12 @@ class Shares:
         batch are not taken for independent. Where chains differ by more than chance explains, it
         is taken from how far chains lie apart, if that is more.
         """
-        n_chains, _, k = self.batches.shape
+        n_chains, n_batches, k = self.batches.shape
         found = np.zeros(k)
         for level in LEVELS:
-            joined = self.batches.reshape(n_chains, -1, level, k).mean(axis=2)
-            found = np.maximum(found, _standard_error(joined.reshape(-1, k)))
+            count = n_batches // level
+            joined = self.batches.reshape(n_chains, count, level, k).mean(axis=2)
+            found = np.maximum(found, _standard_error(joined.reshape(n_chains * count, k)))
         if n_chains > 1:
             apart = np.maximum(found, _standard_error(self.by_chain))
             found = np.where(self.ratios > MIXED, apart, found)
@@ -172,7 +173,8 @@ def frequencies(codes: IntArray, least: float) -> Frequencies:
     entries = kept[numbers]
     where = np.broadcast_to(rows[:, None], flat.shape)[entries]
     table = np.bincount(where * k + rank[numbers[entries]], minlength=n_chains * BATCHES * k)
-    share = table.reshape(-1, k) / np.bincount(rows, minlength=n_chains * BATCHES)[:, None]
+    n_batches = n_chains * BATCHES
+    share = table.reshape(n_batches, k) / np.bincount(rows, minlength=n_batches)[:, None]
     places = np.column_stack(np.divmod(first[kept], max(1, m)))
     return Frequencies(share.reshape(n_chains, BATCHES, k), found[kept], places)
 

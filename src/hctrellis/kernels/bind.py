@@ -33,9 +33,10 @@ from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST
 
 _FOLDER = Path(__file__).parent
-_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "describe")
+_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "unchecked_pair", "describe")
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
 _LEAST_FINITE = -sys.float_info.max
+_FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest, of one function
 _loading = threading.RLock()
 _loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
@@ -178,11 +179,14 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
             scope[f"vectors{i}"] = of_vectors(code)
     exec(compile(text, "<split functions>", "exec"), scope)
     crosses = [code.cross for code in codes if code.cross is not None]
-    inline = ("pair", "leaf") if any(code.users for code in codes) else ()
+    users = any(code.users for code in codes)
+    inline = ("pair", "leaf", "unchecked_pair") if users else ()
     fused: dict[str, Any] = {
         name: numba.njit(forceinline=name in inline, **INNER)(scope[name])
         for name in (*_FUNCTIONS, *_ROWS)
     }
+    if not users:
+        fused["unchecked_pair"] = fused["pair"]
     scope.update(fused)  # some call others
     return fused | {
         "combine": crosses[0] if crosses else simd.minimum,
@@ -192,8 +196,9 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
         "SCALED": any(map(is_scaled, codes)),
+        "FACTOR_RANGE": _FACTOR_RANGE * sum(map(is_scaled, codes)),
         "LEAF_APART": any(code.leaf is not None for code in codes),
-        "CHECKED": any(code.users for code in codes),
+        "CHECKED": users,
     }
 
 
@@ -236,6 +241,7 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
     ]
     for name in ("pair", "leaf"):
         lines += _combined(name, codes) + _combined(name, codes, one=True)
+    lines += _combined("pair", codes, unchecked=True)
     return "\n".join([*_described(codes), *lines]) + "\n"
 
 
@@ -254,9 +260,12 @@ def _described(codes: Sequence[SplitCode]) -> list[str]:
     return [*lines, f"    return {_tuple(row)}, {own}"]
 
 
-def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[str]:
+def _combined(
+    name: str, codes: Sequence[SplitCode], one: bool = False, unchecked: bool = False
+) -> list[str]:
     """The text of a function of vectors, or of one split, that calls those of all codes."""
-    lines = [f"def {name}{'_one' if one else ''}(left, right, parent, params, cross):"]
+    full_name = f"{'unchecked_' if unchecked else ''}{name}{'_one' if one else ''}"
+    lines = [f"def {full_name}(left, right, parent, params, cross):"]
     feature = param = 0
     for i, code in enumerate(codes):
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
@@ -272,11 +281,11 @@ def _combined(name: str, codes: Sequence[SplitCode], one: bool = False) -> list[
             rows.append(_slice("params", param, code.n_params))
             call = _call(f"{name}{i}", [*rows, "cross"])
         lines.append(f"    x{i}, f{i} = {call}")
-        if code.users:
-            lines.append(f"    x{i} = in_range(x{i})")
         feature += code.n_features
         param += code.n_params
     x = " + ".join(f"x{i}" for i in range(len(codes))) or "-0.0"
+    if any(code.users for code in codes) and not unchecked:
+        x = f"in_range({x})"
     f = " * ".join(f"f{i}" for i, code in enumerate(codes) if is_scaled(code)) or "1.0"
     return [*lines, f"    return {x}, {f}"]
 

@@ -54,6 +54,11 @@ def pair(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> Terms:
     raise _unbound("pair")
 
 
+def unchecked_pair(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> Terms:
+    """As `pair`, for callers that find by themselves what users' functions must not return."""
+    raise _unbound("unchecked_pair")
+
+
 def leaf(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> Terms:
     """The same where the left child is a single leaf; differs from `pair` if LEAF_APART."""
     raise _unbound("leaf")
@@ -116,6 +121,9 @@ def fill_cluster(table: Any, i: Any, params: Row) -> None:
 
 SCALED = True
 """Whether the factor of a split is anything but 1."""
+
+FACTOR_RANGE = 200.0
+"""log2 of the ratio of the largest factor of a split to the smallest; 0 if all are 1."""
 
 LEAF_APART = True
 """Whether `leaf` differs from `pair`."""

@@ -10,13 +10,14 @@ import numpy as np
 from hctrellis.kernels.bound import (
     CHECKED,
     CROSS,
+    FACTOR_RANGE,
     LEAF_APART,
     SCALED,
     combine,
     inner,
     load_row,
-    pair,
     take_row,
+    unchecked_pair,
 )
 from hctrellis.kernels.common import (
     bit_count,
@@ -27,12 +28,24 @@ from hctrellis.kernels.common import (
     room,
 )
 from hctrellis.kernels.elementary import exp2
-from hctrellis.kernels.simd import LANES, highest, load, maximum, splat, store, total
-from hctrellis.kernels.weights import add_entries, log2_weight
-from hctrellis.support.logs import FORBIDDEN, NEVER
+from hctrellis.kernels.simd import (
+    LANES,
+    choose,
+    every,
+    highest,
+    load,
+    maximum,
+    splat,
+    store,
+    total,
+)
+from hctrellis.kernels.weights import add_entry
+from hctrellis.support.logs import FORBIDDEN, LARGEST, LOG2E, NEVER
 
 TILE = 16  # splits side by side
-FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest
+OVERFLOW = 2.0**100  # times it, a number beyond LARGEST is infinite, whatever is added
+LARGEST_FINITE = float(np.finfo(np.float64).max)
+LARGEST_LOG2 = LARGEST * LOG2E * (1.0 + 1e-12)  # with room for rounding
 
 
 @inner
@@ -63,6 +76,56 @@ def high_distances(lefts, rights, width, near, out):
 
 
 @inner
+def check_row(low, width, left_best, right_best, log_weights):
+    """Look through log weights of users' functions, of which some may be infinite or no numbers.
+
+    log_weights : of the splits of one parent, in order, with the best trees of their children.
+    Forbidden ones become finite, and those that are no log weights NaN. Returns the largest, or
+    NaN if one is NaN.
+    """
+    peak = splat(NEVER)
+    sound = True
+    entries = 0
+    left_low = low
+    while True:
+        i = left_low * TILE
+        j = (low ^ left_low) * TILE
+        for t in range(0, width, LANES):
+            best = load(left_best, i + t) + load(right_best, j + t)
+            w = load(log_weights, entries)
+            x = w - best
+            infinite = choose(-x - LARGEST_FINITE, NEVER + best, np.nan)
+            w = choose(LARGEST_LOG2 - maximum(x, -x), w, infinite)
+            sound = sound and every(w == w)
+            peak = maximum(peak, w)
+            store(log_weights, entries, w)
+            entries += LANES
+        if left_low == 0:
+            break
+        left_low = (left_low - 1) & low
+    return peak if sound else splat(np.nan)
+
+
+@inner
+def add_row(low, width, reference, log_weights, factors, left_rest, right_rest, top, acc):
+    """Add the splits of one parent to a running maximum and sum (vectors)."""
+    entries = 0
+    left_low = low
+    while True:
+        i = left_low * TILE
+        j = (low ^ left_low) * TILE
+        for t in range(0, TILE, LANES):
+            if t == width:
+                break
+            rest = load(left_rest, i + t) * load(right_rest, j + t)
+            top, acc = add_entry(entries, rest, reference, log_weights, factors, top, acc)
+            entries += LANES
+        if left_low == 0:
+            return top, acc
+        left_low = (left_low - 1) & low
+
+
+@inner
 def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, partial, at):
     """Sum over the splits of high << low_bits | low, all low, whose children both have high bits.
 
@@ -72,7 +135,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
     left_f, right_f, left_best, right_best, left_rest, right_rest = work[0]
-    log_weights, factors, rests, top_v, sum_v, high_cross = work[1]
+    log_weights, factors, top_v, sum_v, high_cross = work[1]
     lefts, rights = work[2]
     tops, sums, references = partial
     n_low = 1 << low_bits
@@ -83,7 +146,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
         references[low * LANES + at] = NEVER
         store(top_v, low * LANES, splat(0.0))
         store(sum_v, low * LANES, splat(0.0))
-    gap = negligible_gap(bit_count(high) + low_bits) + (FACTOR_RANGE if SCALED else 0.0)
+    gap = negligible_gap(bit_count(high) + low_bits) + FACTOR_RANGE
     first = high & -high
     others = high ^ first
     sub = others
@@ -102,6 +165,7 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
             prm = root_params if mask == root else params
             entries = 0
             peak = splat(NEVER)
+            checked = splat(0.0)
             left_low = low
             while True:
                 right_low = low ^ left_low
@@ -118,29 +182,32 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                                 load(right_f, cross_at + i + t), load(left_f, cross_at + j + t)
                             ),
                         )
-                    x, factor = pair(
+                    x, factor = unchecked_pair(
                         load_row(left_f, i + t, stride),
                         load_row(right_f, j + t, stride),
                         parent,
                         prm,
                         cross,
                     )
-                    w = log2_weight(x, load(left_best, i + t) + load(right_best, j + t))
+                    if CHECKED:
+                        checked = x * OVERFLOW + checked
+                    w = x * LOG2E + (load(left_best, i + t) + load(right_best, j + t))
                     peak = maximum(peak, w)
                     store(log_weights, entries, w)
-                    store(rests, entries, load(left_rest, i + t) * load(right_rest, j + t))
                     if SCALED:
                         store(factors, entries, factor)
                     entries += LANES
                 if left_low == 0:
                     break
                 left_low = (left_low - 1) & low
+            if CHECKED and not every(abs(checked) < np.inf):
+                peak = check_row(low, width, left_best, right_best, log_weights)
             k = low * LANES
             top = load(top_v, k)
             acc = load(sum_v, k)
             reference = references[k + at]
             new = highest(peak)
-            if not CHECKED and (new < reference - gap or new < FORBIDDEN):
+            if new < reference - gap or new < FORBIDDEN:
                 continue
             if new > reference:
                 shrink = exp2(reference - new)
@@ -148,7 +215,9 @@ def sum_tiles(high, low_bits, tables, cross_tables, params, root_params, work, p
                 acc = acc * shrink
                 reference = new
                 references[k + at] = new
-            top, acc = add_entries(entries, reference, log_weights, factors, rests, top, acc)
+            top, acc = add_row(
+                low, width, reference, log_weights, factors, left_rest, right_rest, top, acc
+            )
             store(top_v, k, top)
             store(sum_v, k, acc)
     for low in range(n_low):
@@ -170,7 +239,6 @@ def make_work(n_features, low_bits):
         room(rows),
     )
     entries = (
-        room(rows),
         room(rows),
         room(rows),
         room(n_low * LANES),

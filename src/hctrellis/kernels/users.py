@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
 
 _LN2 = math.log(2.0)
+NEAR = 2.0**64  # factors up to this, and down to its inverse, are taken as they are
 
 
 def inlined(function: Any) -> Callable[..., Any]:
@@ -82,7 +83,7 @@ def _result(function: Any, kind: Any, n_features: int) -> Any:
 def as_terms(value):
     """In compiled code: x and factor of what a user's function returned, log psi or the two.
 
-    The factor comes out between 1/2 and 2: powers of two go to x, so that any factor will do.
+    The factor comes out near 1: powers of two go to x where it is not, so that any will do.
     """
     raise NotImplementedError
 
@@ -95,7 +96,7 @@ def _as_terms_of(value):
 
 
 def _with_factor(x, factor):
-    """x and a factor of any size as x and a factor near 1."""
+    """x and a factor of any size as x and a factor that is not far from 1."""
     raise NotImplementedError
 
 
@@ -104,12 +105,17 @@ def _with_factor_of(x, factor):
     if factor == simd.VECTOR:
 
         def of_vectors(x, factor):
+            x = simd.splat(1.0 * x)
+            if simd.every((factor > 1 / NEAR) & (factor < NEAR)):
+                return x, factor
             more, rest = elementary.log_parts(factor)
             return x + more, rest
 
         return of_vectors
 
     def of_floats(x, factor):
+        if 1 / NEAR < factor < NEAR:
+            return 1.0 * x, 1.0 * factor
         if 0.0 < factor < math.inf:
             rest, exponent = math.frexp(factor)
             return x + exponent * _LN2, rest

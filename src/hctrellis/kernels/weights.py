@@ -138,9 +138,15 @@ def first_split(parent, top, tables, params, low_bits, cross_tables):
 def add_entries(count, reference, log_weights, factors, rests, top, acc):
     """Add `count` entries to a running maximum and sum (vectors), relative to a reference."""
     for i in range(0, count, LANES):
-        e = exp2(load(log_weights, i) - reference)
-        if SCALED:
-            e = e * load(factors, i)
-            top = maximum(top, e)
-        acc = acc + e * load(rests, i)
+        top, acc = add_entry(i, load(rests, i), reference, log_weights, factors, top, acc)
     return top, acc
+
+
+@inner
+def add_entry(i, rest, reference, log_weights, factors, top, acc):
+    """Add the eight entries from i on, with these rests, to a running maximum and sum."""
+    e = exp2(load(log_weights, i) - reference)
+    if SCALED:
+        e = e * load(factors, i)
+        top = maximum(top, e)
+    return top, acc + e * rest

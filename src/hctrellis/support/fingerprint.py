@@ -111,6 +111,11 @@ class Reader:
         self._seen: dict[int, tuple[object, bytes]] = {}  # keeps them alive: ids stay theirs
         self._above: list[object] = []
 
+    @property
+    def seen(self) -> list[object]:
+        """All that was read, except for numbers and texts."""
+        return [value for value, _ in self._seen.values()]
+
     def digest(self, value: Any) -> bytes:
         """The digest of a thing and of all that it consists of."""
         kind = type(value)
@@ -207,26 +212,48 @@ def _parts_of_object(value: Any) -> list[Any]:
     known = getattr(value, "__dict__", {})
     cached = [name for name in known if isinstance(getattr(kind, name, None), cached_property)]
     state = _attributes(known, cached)
-    slots = [
-        (name, getattr(value, name))
+    return [kind, *state, *_slots_of(value), *_held(value)]
+
+
+def _slots_of(value: Any) -> list[tuple[str, Any]]:
+    """The slots of an object that hold something, and what they hold."""
+    names = names_of_slots(type(value))
+    return [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+
+
+def names_of_slots(kind: type) -> list[str]:
+    """The names of the slots of the objects of a class."""
+    return [
+        name
         for base in kind.__mro__
         for name, slot in sorted(vars(base).items())
-        if isinstance(slot, MemberDescriptorType) and hasattr(value, name)
+        if isinstance(slot, MemberDescriptorType)
     ]
-    return [kind, *state, *slots, *_held(value, len(slots))]
 
 
-def _held(value: Any, n_slots: int) -> list[Any]:
+def has_attributes_only(value: Any) -> bool:
+    """Whether an object is told by its class, its attributes and its slots alone."""
+    kind = type(value)
+    room = _ROOM + len(_slots_of(value)) * _WORD
+    plain = _built_in_base(kind) is object and kind.__basicsize__ <= room
+    return plain and kind not in _MADE_OF and not hasattr(kind, "fingerprint_parts")
+
+
+def _built_in_base(kind: type) -> type:
+    return next(each for each in kind.__mro__ if not each.__flags__ & _HEAP_TYPE)
+
+
+def _held(value: Any) -> list[Any]:
     """What an object holds besides its attributes."""
     kind = type(value)
-    base = next(each for each in kind.__mro__ if not each.__flags__ & _HEAP_TYPE)
+    base = _built_in_base(kind)
     if base in (tuple, list, set, frozenset):
         return [base(value)]
     if base is dict:
         return [dict(dict.items(value))]
     if base in _NUMBERS:
         return [base.__repr__(value)]
-    if base is object and kind.__basicsize__ <= _ROOM + n_slots * _WORD:
+    if has_attributes_only(value):
         return []
     try:
         known = dispatch_table.get(kind)
@@ -275,7 +302,7 @@ def references(function: FunctionType, shallow: bool = False) -> list[tuple[str,
         found |= _reached(name, value, names.attributes)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in cells:
-        found |= _reached(name, _content(cell), names.attributes)
+        found |= _reached(name, content(cell), names.attributes)
     for name, level in names.imported:
         package = function.__globals__.get("__package__")
         module = sys.modules.get(resolve_name("." * level + name, package) if level else name)
@@ -283,7 +310,8 @@ def references(function: FunctionType, shallow: bool = False) -> list[tuple[str,
     return _attributes(found, names.stored if shallow else ())
 
 
-def _content(cell: Any) -> Any:
+def content(cell: Any) -> Any:
+    """What a variable of an enclosing function holds."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -292,14 +320,18 @@ def _content(cell: Any) -> Any:
 
 def _reached(name: str, value: Any, attributes: frozenset[str], depth: int = 8) -> dict[str, Any]:
     """A value by its name; for a module, what attributes of these names may refer to."""
-    known = isinstance(value, ModuleType) and value.__name__.partition(".")[0] in _KNOWN
-    if not isinstance(value, ModuleType) or known or depth == 0:
+    if not is_open(value) or depth == 0:
         return {name: value}
     inside: dict[str, Any] = {}
     for attribute in attributes & vars(value).keys() - {"__name__", "__doc__"}:
         held = vars(value)[attribute]
         inside |= _reached(f"{name}.{attribute}", held, attributes, depth - 1)
     return inside or {name: value}
+
+
+def is_open(value: Any) -> bool:
+    """Whether this is a module in which users may set something."""
+    return isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in _KNOWN
 
 
 @lru_cache(maxsize=1000)
