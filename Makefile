@@ -1,4 +1,4 @@
-# make demo: answer a question about sixteen bacteria, exactly; writes demo/report.html
+# make demo: answer a question about sixteen bacteria, exactly; writes demo/report.html and demo/tree.pdf
 # make test: everything that is checked (tests, doctests, style, types)
 # make test-lowest: the tests with the lowest versions of other packages that are supported
 #   (but for types, which are checked against the newest)

@@ -36,9 +36,10 @@ from fuzz_inputs import (
 )
 from hctrellis.cli import main as command_line
 from hctrellis.cli.sources import Cells, read_source
-from hctrellis.cli.tables import Options, as_items
 from hctrellis.reproduce.expression import read_expression
 from hctrellis.simulate import Jets, ginkgo
+from hctrellis.tables.cells import Options
+from hctrellis.tables.items import as_items
 from hctrellis.treefiles import read_newicks, read_nexus, write_nexus
 from hctrellis.trees.newick import parse_newick_support
 from hctrellis.trellis.sparse import SparseTrellis

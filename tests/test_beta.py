@@ -361,7 +361,7 @@ def test_sentences_say_what_was_done():
         assert f"beta = {choice.beta:g}" in choice.sentence
         assert "larger beta" in choice.sentence
     assert "12 columns" in boot.sentence and "(7 times)" in boot.sentence
-    assert "heat capacity" in heat.sentence and "convention" in heat.sentence
+    assert "heat capacity" in heat.sentence and "rule of thumb" in heat.sentence
 
 
 @pytest.mark.parametrize("d", [3, 12])
@@ -421,3 +421,31 @@ def test_sensitivity_on_a_sparse_trellis():
     given_trees = hct.infer(average(data, 0.5), trellis)
     assert rows[0].map_log_probability == pytest.approx(given_trees.map_log_probability)
     assert sensitivity(average, [[0.0], [1.0]], 1.0)[1].probabilities == {}
+
+
+# ---- mistakes ---------------------------------------------------------------------------------
+
+
+def test_a_table_is_no_function():
+    with pytest.raises(TypeError, match=r"make must be a function.*hctrellis\.cluster"):
+        choose_beta(np.ones((4, 12)))
+
+
+def test_labels_for_some_of_the_rows():
+    table = np.random.default_rng(0).normal(size=(20, 12))
+    labels = [f"s{k}" for k in range(20)]
+
+    def make(data, beta):
+        return hct.Linkage(data, beta=beta, labels=labels)
+
+    with pytest.raises(ValueError, match=r"also called with 12 of them.*leave labels out"):
+        choose_beta(make, table, 2)
+
+
+def test_a_large_difference_is_no_error_bar():
+    from hctrellis.trust.beta import _bootstrap_sentence
+
+    assert "give or take 0.08" in _bootstrap_sentence(1.0, (5, 12), 1, 100, 0.08)
+    far = _bootstrap_sentence(1.0, (5, 12), 1, 100, 0.22)
+    assert "give or take" not in far
+    assert "disagree; take the probabilities as a ranking" in far

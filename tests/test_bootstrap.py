@@ -132,6 +132,7 @@ def test_against_a_plain_loop(method, metric, chunk, monkeypatch):
         assert row[2:] == pytest.approx(sure)
 
 
+@pytest.mark.filterwarnings("ignore:the table has .* with fewer than 10")
 def test_sizes_of_resamples_are_whole():
     """As in pvclust: rounded down, each once."""
     found = bootstrap_support(groups(5, 7), n_resamples=2, rng=0)
@@ -244,6 +245,7 @@ def test_seeds_and_progress():
 # ---- odd tables -------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the table has .* with fewer than 10")
 def test_one_column():
     with pytest.warns(UserWarning, match="AU needs resamples of at least 3 sizes; 1 columns"):
         found = bootstrap_support([[0.0], [1.0], [5.0], [5.5]], n_resamples=10, rng=0)
@@ -300,3 +302,8 @@ def test_bad_input(changes, error, message):
     given = {"table": groups(5, 12), "n_resamples": 2} | changes
     with pytest.raises(error, match=message):
         bootstrap_support(**given)
+
+
+def test_few_columns_are_told():
+    with pytest.warns(UserWarning, match="4 columns; with fewer than 10, resampling them says"):
+        bootstrap_support(np.random.default_rng(0).normal(size=(5, 4)), n_resamples=5, rng=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import math
 import re
@@ -15,8 +17,9 @@ import hctrellis as hct
 from hctrellis.cli import main
 from hctrellis.cli.app import ABOUT_INFER
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
-from hctrellis.cli.tables import Items, Options, as_items
 from hctrellis.infer import MAX_EXACT_LEAVES
+from hctrellis.tables.cells import Items, Options
+from hctrellis.tables.items import as_items
 from hctrellis.treefiles import read_newicks, read_nexus
 from hctrellis.trees.newick import parse_newick_support
 
@@ -90,6 +93,51 @@ def test_utf16(write):
 def test_labels_are_kept_as_they_are(write):
     items = read(write('who,x\n"Smith, ""Joe""",1\n"it\'s <b>",2\n"two\nlines",3\n'))
     assert items.labels == ['Smith, "Joe"', "it's <b>", "two\\nlines"]
+
+
+def test_windows_letters(write):
+    items = read(write(ANIMALS.replace("eel", "Käfer").encode("cp1252")))
+    assert items.labels[-1] == "Käfer"
+    assert "was read as Windows-1252" in items.notes[0]
+
+
+def test_packed_tables(write):
+    items = read(write(gzip.compress(ANIMALS.encode()), "table.csv.gz"))
+    assert items.labels == LABELS
+    np.testing.assert_array_equal(items.values, POINTS)
+
+
+def test_workbooks(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["name", "x", "y"])
+    for name, row in zip(LABELS, POINTS.tolist(), strict=True):
+        book.active.append([name, *row])
+    book.create_sheet("more")
+    path = tmp_path / "table.xlsx"
+    book.save(path)
+    items = read(path)
+    assert items.labels == LABELS
+    np.testing.assert_array_equal(items.values, POINTS)
+    assert "only the first sheet" in items.notes[0]
+
+
+def test_transposed(write):
+    cells = [line.split(",") for line in ANIMALS.splitlines()]
+    text = "\n".join(",".join(row) for row in zip(*cells, strict=True))
+    items = read(write(text), transpose=True)
+    assert items.labels == LABELS
+    np.testing.assert_array_equal(items.values, POINTS)
+
+
+def test_a_hint_at_transposing(write, capsys):
+    rng = np.random.default_rng(0)
+    head = ",".join(["gene", *(f"S{k}" for k in range(14))])
+    rows = [",".join([f"g{k}", *map(str, rng.normal(size=14))]) for k in range(50)]
+    path = write("\n".join([head, *rows]))
+    assert "give --transpose" in read(path).notes[0]
+    assert read(path, transpose=True).notes == []
+    assert "14 items, 50 columns, transposed" in run(capsys, path, "--transpose", "--beta", "1")
 
 
 def test_decimal_comma(write):
@@ -254,10 +302,11 @@ def test_a_column_that_rules_is_noted(write):
         ("name,x\na,1\n,2\nb,3\n", "row 2 of table.csv has no label"),
         ("name,x,y\na,1,\nb,2,\nc,,3\n", "3 missing values.*--missing"),
         (matrix_text(DISTANCES), "looks like a matrix between 4 items; give --distances"),
-        (b"PK\x03\x04rest", "Excel workbook"),
+        (b"PK\x03\x04rest", "no Excel workbook"),
+        (b"\xd0\xcf\x11\xe0rest", "old Excel workbook"),
         (b"\x1f\x8brest", "compressed"),
         (b"\x93NUMPY", "NumPy array"),
-        ("näme,x\na,1\n".encode("latin-1"), "not text in UTF-8"),
+        ("näme,x\na,1\n".encode("cp1252") + b"\x81", "not text in UTF-8"),
         (bytes(range(200)), "not text in UTF-8"),
         ("\n".join(f"{k}x,{k}" for k in range(MAX_ROWS + 5)), "more than 1,000 rows.*scipy"),
     ],
@@ -413,7 +462,7 @@ def test_answers(write, capsys):
     assert "beta = 0.5, as given" in out
     asked = out[out.index("Clusters asked about") :]
     assert f"{post.cluster_probability(['bat', 'cat']):.3f}" in asked
-    trusted = out[out.index("Clusters to trust") :]
+    trusted = out[out.index("Clusters of probability 0.5 or more") :]
     for row in post.cluster_probabilities(0.5):
         assert f"{row.probability:.3f}" in trusted
 
@@ -556,6 +605,74 @@ def test_bootstrap(write, tmp_path, capsys):
     assert {frozenset(row["members"]) for row in found["bootstrap"]} >= {frozenset(("cat", "dog"))}
 
 
+def test_bootstrap_is_printed(write, capsys):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 12)) + np.array([[0], [0], [3], [3], [9]])
+    text = "\n".join(f"{k}," + ",".join(map(str, row)) for k, row in zip(LABELS, rows, strict=True))
+    out = run(capsys, write(text), "--bootstrap", "20")
+    assert re.search(r"probability +AU +BP", out)
+
+
+def test_few_columns_are_told(write, capsys):
+    out = run(capsys, write(ANIMALS))
+    assert "half to twice beta" in out and "rule of thumb" in out
+    assert main(["infer", str(write(ANIMALS)), "--bootstrap", "10"]) == 0
+    assert "2 columns; with fewer than 10, resampling them says little" in capsys.readouterr().err
+
+
+def test_identical_items_are_told(write, capsys):
+    assert main(["infer", str(write("n,x,y\na,1,2\nb,1,2\nc,1,2\nd,1,2\n"))]) == 0
+    captured = capsys.readouterr()
+    assert "all items are identical" in captured.err and "a(P)" not in captured.err
+    assert "15 trees share the largest weight" in captured.out
+
+
+def test_flat_clusters(write, tmp_path, capsys):
+    path = tmp_path / "flat.csv"
+    run(capsys, write(ANIMALS), "--beta", "1", "--n-clusters", "3", "--clusters", path)
+    post = hct.infer(hct.Linkage(POINTS, labels=LABELS))
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["item"] for row in rows] == LABELS
+    assert [row["cluster"] for row in rows] == ["0", "0", "1", "1", "2"]
+    assert float(rows[0]["probability"]) == post.cluster_probability(["ape", "bat"])
+    assert main(["infer", str(write(ANIMALS)), "--beta", "0.01", "--clusters", str(path)]) == 0
+    assert "every item is a flat cluster of its own; give --n-clusters" in capsys.readouterr().err
+
+
+def test_figures(write, tmp_path, capsys):
+    for ending, magic in ((".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")):
+        path = tmp_path / f"tree{ending}"
+        assert str(path) in run(capsys, write(ANIMALS), "--beta", "1", "--figure", path)
+        assert path.read_bytes().startswith(magic)
+
+
+def test_a_saved_posterior(write, tmp_path, capsys):
+    path = tmp_path / "p.npz"
+    run(capsys, write(ANIMALS), "--beta", "1", "--save", path)
+    post = hct.infer(hct.Linkage(POINTS, labels=LABELS))
+    assert hct.load(path).log_partition == post.log_partition
+
+
+def test_names_with_commas(write, capsys):
+    text = 'name,x\n"Smith, J.",1\n"Doe, A.",2\nPoe,9\n'
+    out = run(capsys, write(text), "--beta", "1", "--cluster", "Smith, J., Doe, A.")
+    assert "“Smith, J.”, “Doe, A.”" in out[out.index("asked about") :]
+
+
+def test_short_help_and_other_names(write, capsys):
+    assert "--figure" in run(capsys, "-h")
+    assert "ward linkage" in run(capsys, write(ANIMALS), "--beta", "1", "--method", "ward")
+
+
+def test_correlations(write, capsys):
+    r = np.corrcoef(np.random.default_rng(0).normal(size=(4, 9)))
+    path = write(matrix_text(r))
+    out = run(capsys, path, "--similarities", "--beta", "1")
+    assert "average linkage of distances 1 - similarity" in out
+    assert "are negative" in complaint(capsys, path, "--similarities", "-p", "dasgupta")
+
+
 def test_notes_go_to_standard_error(write, capsys):
     assert main(["infer", str(write("id,x\n1,5\n2,6\n3,9\n")), "--beta", "1"]) == 0
     captured = capsys.readouterr()
@@ -570,10 +687,15 @@ def test_more_items_than_all_trees_allow(write, tmp_path, capsys):
     path = tmp_path / "a.json"
     out = run(capsys, write(text), "--beta", "3", "--time-limit", "2", "--json", path)
     assert "30 items are too many to weigh every tree" in out
-    assert "log Z >= " in out
     found = json.loads(path.read_text())
-    assert found["is_exact"] is False
-    assert math.isfinite(found["log_partition"])
+    assert (found["method"], found["is_exact"]) == ("sampled", False)
+    assert math.isfinite(found["log_partition_bound"])
+    if found["is_reliable"]:
+        assert all(row["error"] > 0 for row in found["clusters"])
+        assert re.search(r"0\.\d+ ± 0\.0", out)
+    sparse = run(capsys, write(text), "--beta", "3", "--time-limit", "2", "--max-clusters", "500")
+    assert "conditional on these trees" in sparse
+    assert "log Z >= " in sparse
 
 
 @pytest.mark.parametrize(
@@ -603,8 +725,11 @@ def test_wrong_commands(arguments, message, tmp_path, monkeypatch, capsys):
     [
         (ANIMALS, ["--cluster", "ape,ant"], "there is no item 'ant'"),
         (ANIMALS, ["--cluster", ""], "there is no item ''"),
-        (ANIMALS, ["-p", "dasgupta"], "needs a matrix of --similarities"),
-        (matrix_text(DISTANCES), ["--similarities", "-p", "ward"], "needs features or --distances"),
+        (matrix_text(DISTANCES - 3), ["--similarities", "-p", "dasgupta"], "are negative"),
+        (ANIMALS, ["--n-clusters", "2"], "needs --clusters"),
+        (ANIMALS, ["--report", "x.pdf"], "give --figure x.pdf"),
+        (ANIMALS, ["--figure", "x.html"], "a figure ends in .pdf, .svg"),
+        (ANIMALS, ["-p", "dasgupta", "--bootstrap", "20"], "by a linkage"),
         (matrix_text(DISTANCES), ["--distances", "--metric", "cosine"], "--metric is for features"),
         (matrix_text(DISTANCES), ["--distances", "--bootstrap", "20"], "resamples columns"),
         (matrix_text(DISTANCES), ["--distances", "--log10"], "are for features"),

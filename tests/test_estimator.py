@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -60,6 +61,7 @@ def test_is_what_infer_says(method):
 
 
 @pytest.mark.parametrize("method", ["single", "complete", "average"])
+@pytest.mark.filterwarnings("ignore:no cluster has a probability above 0.5")
 def test_clear_data_give_the_tree_of_scipy(method):
     """With its heights; single linkage too, though many trees tie there."""
     table = groups(seed=3, spread=30.0)
@@ -163,6 +165,7 @@ def test_many_samples():
     assert best.n_clusters_ == 3
 
 
+@pytest.mark.filterwarnings("ignore:no cluster has a probability above 0.5")
 def test_as_many_samples_as_infer():
     """What `infer` weighs exactly by default, the estimator does as well."""
     assert TrellisClustering().max_exact_leaves == MAX_EXACT_LEAVES
@@ -175,11 +178,41 @@ def test_sparse_is_near_exact():
     """Ten samples both ways: the same best tree, probabilities much the same."""
     table = groups(10, spread=2.0)
     exact = TrellisClustering(beta=3.0).fit(table).posterior_
-    grown = TrellisClustering(beta=3.0, max_exact_leaves=5, random_state=0).fit(table).posterior_
+    sparse = {"max_exact_leaves": 5, "max_clusters": 3000, "random_state": 0}
+    grown = TrellisClustering(beta=3.0, **sparse).fit(table).posterior_
     assert grown.map_tree == exact.map_tree
     assert exact.log_partition - 0.01 < grown.log_partition <= exact.log_partition + 1e-9
     for row in exact.cluster_probabilities(0.2):
         assert grown.cluster_probability(row.cluster) == pytest.approx(row.probability, abs=0.01)
+
+
+def test_sampled_is_near_exact():
+    """Ten samples both ways: probabilities within their standard errors."""
+    table = groups(10, spread=2.0)
+    exact = TrellisClustering(beta=3.0).fit(table).posterior_
+    options = {"max_exact_leaves": 5, "random_state": 0, "time_limit": 20.0}
+    model = TrellisClustering(beta=3.0, n_clusters=3, **options).fit(table)
+    assert model.posterior_.method == "sampled"
+    assert model.posterior_.map_tree == exact.map_tree
+    for row in model.posterior_.cluster_probabilities(0.2):
+        near = exact.cluster_probability(row.cluster)
+        assert row.probability == pytest.approx(near, abs=5 * row.error)
+    assert np.isfinite(model.cluster_probabilities_).all()
+
+
+def test_no_number_where_chains_disagree():
+    """Rows and columns of a crossed design are equally good, and far apart."""
+    row, column = np.divmod(np.arange(25), 5)
+    w = 4.0 * ((row[:, None] == row) * 1.0 + (column[:, None] == column)) * (1 - np.eye(25))
+    options = {"beta": 1.0, "metric": "precomputed", "time_limit": 3.0, "random_state": 0}
+    model = TrellisClustering("dasgupta", n_clusters=5, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(w)
+    if not model.posterior_.is_reliable:
+        assert any("No probability can be quoted" in str(each.message) for each in caught)
+        assert np.isnan(model.cluster_probabilities_).all()
+    assert model.n_clusters_ == 5
 
 
 # ---- errors and imports -----------------------------------------------------------------------

@@ -24,7 +24,7 @@ MATRICES = {
 
 def estimate(data, **options):
     estimator = pytest.importorskip("hctrellis.tables.estimator")
-    return estimator.TrellisClustering(beta=1.0, **options).fit(data).posterior_
+    return estimator.TrellisClustering(beta=1.0, n_clusters=2, **options).fit(data).posterior_
 
 
 MAKERS = {

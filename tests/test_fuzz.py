@@ -23,10 +23,11 @@ import hctrellis as hct
 from fuzz_targets import TARGETS
 from hctrellis.cli import main
 from hctrellis.cli.sources import Cells, read_source
-from hctrellis.cli.tables import Options, as_items
 from hctrellis.kernels import bind
 from hctrellis.simulate import Jets, ginkgo
 from hctrellis.support import textfiles
+from hctrellis.tables.cells import Options
+from hctrellis.tables.items import as_items
 from hctrellis.treefiles import read_nexus, write_nexus
 from hctrellis.trees.newick import parse_newick_support
 from hctrellis.trellis.sparse import SparseTrellis

@@ -151,6 +151,7 @@ def test_inversions_stay_in_the_tree_and_are_raised_in_the_matrix():
     assert is_monotonic(tree.to_linkage())
 
 
+@pytest.mark.filterwarnings("ignore:the table has .* with fewer than 10")
 def test_bootstrap_trees_have_those_of_scipy():
     support = hct.bootstrap_support(ROWS, "weighted", n_resamples=10, rng=0)
     np.testing.assert_allclose(support.tree.to_linkage(), linkage(ROWS, "weighted"))

@@ -362,8 +362,12 @@ def test_dollars_are_no_mathematics():
 def test_wrong_dendrograms():
     with pytest.raises(ValueError, match="1 colors for 2 leaves"):
         plot_dendrogram(Tree([[0, 1]]), colors=["red"])
-    with pytest.raises(TypeError, match="expected a Tree, got Posterior"):
-        plot_dendrogram(line_post())
+    with pytest.raises(TypeError, match="expected a Posterior, a Tree or a ConsensusTree; got int"):
+        plot_dendrogram(5)
+    with pytest.raises(ValueError, match="boxes must be a probability"):
+        plot_dendrogram(line_post(), boxes=95)
+    with pytest.raises(ValueError, match="shape must be"):
+        plot_dendrogram(line_post(), shape="round")
 
 
 @pytest.mark.parametrize(
@@ -421,7 +425,12 @@ def test_trees_stand_beside_their_rows_and_columns():
 def test_clustermap_of_a_posterior_shows_heights_and_support():
     post = line_post()
     ax = plot_clustermap(LINE, post)
-    (lines,) = ax.child_axes[0].collections
+    side = ax.child_axes[0]
+    lines = side.collections[0]
+    assert side.get_xlabel() == "distance at the merge"
+    assert {text.get_text() for text in side.texts} == {
+        show_probability(value) for value in post.support(post.map_tree).values() if value < 1
+    }
     highest = max(segment[:, 0].max() for segment in lines.get_segments())
     assert highest == pytest.approx((7 + 6 + 4) / 3)  # of the merge of d with all others
     support = [post.cluster_probability(names) for names in (["a", "b"], ["a", "b", "c"])]
@@ -488,7 +497,7 @@ def test_wrong_tables():
         plot_clustermap([1.0, 2.0, 3.0], tree)
     with pytest.raises(TypeError, match="real numbers"):
         plot_clustermap([["x"], ["y"], ["z"]], tree)
-    with pytest.raises(TypeError, match="column_tree must be a Tree or a Posterior; got str"):
+    with pytest.raises(TypeError, match="a Posterior, a Tree or a ConsensusTree; got str"):
         plot_clustermap(np.ones((3, 2)), tree, column_tree="x")
 
 
@@ -599,7 +608,7 @@ def test_clusters_stand_at_the_heights_of_their_merges(beta):
     ax = plot_samples(line_post(beta).given(contains=[chain]), 10, rng=0)
     lines, _ = ax.collections
     assert sorted({x for x, _ in points(lines)}) == pytest.approx([0, 1, 2.5, 17 / 3])
-    assert ax.get_xlabel() == "height"
+    assert ax.get_xlabel() == "distance at the merge"
 
 
 # ---- log weights ------------------------------------------------------------------------------

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import html
 import json
 import re
 import subprocess
 import sys
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -342,6 +347,77 @@ def test_names_with_commas_are_told_apart():
     assert words.listed(["a, b", "c"]) == "“a, b”, c"
 
 
+# ---- items, ties, papers, sampled trees -------------------------------------------------------
+
+
+def test_unsettled_items_are_listed(post):
+    page = report_html(post)
+    found = hct.unsettled(post, rng=0)
+    section = page[page.index('id="items"') : page.index('id="top"')]
+    for row in found[:8]:
+        assert f"<td>{row.item}</td><td>{row.places:.1f}</td>" in section
+
+
+@pytest.mark.filterwarnings("ignore:every tree has the same weight")
+def test_ties_are_told():
+    tied = hct.infer(hct.Linkage([[0.0], [1.0], [2.0], [3.0]], "single"))
+    assert f"{tied.n_map_trees} trees share the largest weight" in report_html(tied)
+    assert "share the largest weight" not in report_html(hct.infer(linkage(1.0)))
+
+
+def test_what_to_write_in_a_paper():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(5, 12)) + np.array([[0], [0], [3], [3], [9]])
+    found = hct.cluster(
+        table, labels=[*"abcde"], bootstrap=20, standardize=True, watch=[["c", "d"]]
+    )
+    p = found.posterior.cluster_probability(["c", "d"])
+    row = next(row for row in found.bootstrap if row.cluster == frozenset("cd"))
+    low, _, high = (row.probabilities[frozenset("cd")] for row in found.moves)
+    show = words.show_probability
+    assert found.sentence() == (
+        "Under average linkage of Euclidean distances (columns standardised), with beta = "
+        f"{found.beta_choice.beta:g} chosen by agreement with 100 column resamples, {{c, d}} has "
+        f"posterior probability {show(p)} ({show(low)} to {show(high)} for half and twice beta), "
+        f"AU {show(row.au)}, BP {show(row.bp)}."
+    )
+    assert html.escape(found.sentence()) in report_html(found.posterior, **found.report_options())
+
+
+def test_equal_names_are_told_apart():
+    """A cluster and its rival may have the same first members."""
+    labels = [f"W{k:02d}" for k in range(12)]
+    one, other = 0b000000011111, 0b000000101111
+    assert words.difference([one], [other], labels) == (
+        "{W00, W01, W02 and 2 more}, with W04, without W05"
+    )
+
+
+def test_sampled_trees_are_said_to_be_sampled():
+    model = hct.Linkage(TABLE, beta=1.0, labels=LABELS)
+    sampled = hct.sample_posterior(model, 0.03, None, max_moves=4000, rng=0)
+    page = report_html(sampled)
+    assert "too many to weigh every tree, so trees were sampled" in page
+    assert re.search(r"0\.\d+ ± 0\.0\d", page)
+    assert "The best tree found" in page
+
+
+def test_unreliable_samples_have_no_numbers():
+    """Two kinds of grouping, rows and columns, that chains cannot change between."""
+    n = 5
+    row, column = np.divmod(np.arange(n * n), n)
+    w = 4.0 * ((row[:, None] == row) * 1.0 + (column[:, None] == column)) * (1 - np.eye(n * n))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        post = hct.sample_posterior(hct.Dasgupta(w, beta=1.0), 0.05, 3.0, rng=0)
+    if post.is_reliable:
+        pytest.skip("chains agree on this machine")
+    page = report_html(post)
+    assert "No probability can be quoted" in page
+    assert 'class="caution"' in page and "not known" in page
+    assert '"p":null' in page
+
+
 # ---- in a browser -----------------------------------------------------------------------------
 
 
@@ -458,9 +534,45 @@ def test_other_trees_and_samples(shown):
     shown.click('#top tr[data-tree="1"]')
     assert shown.do("document.getElementById('which').value") == "1"
     assert shown.do("document.getElementById('dendrogram').innerHTML") != before
+    assert shown.text("#drawn") == "The most probable trees: number 2"
     assert shown.count("#dendrogram .sampled") == 0
     shown.click("#overlay")
     assert shown.count("#dendrogram .sampled") == 30
+
+
+def saved(page, button: str) -> str:
+    """What a button gives to save: a name, and an address with the content."""
+    page.do(
+        "window.addresses = []; HTMLAnchorElement.prototype.click = function () "
+        "{ addresses.push(`${this.download} ${this.href}`); }; 0"
+    )
+    page.click(button)
+    look = "const look = () => addresses.length ? done(addresses[0]) : setTimeout(look, 20);"
+    return str(page.do(f"new Promise(done => {{ {look} look(); }})"))
+
+
+def test_the_drawing_is_saved_as_svg(shown, tmp_path):
+    name, address = saved(shown, "#save-svg").split(" ", 1)
+    assert name.endswith(".svg") and address.startswith("data:image/svg+xml")
+    text = unquote(address.partition(",")[2])
+    drawing = ElementTree.fromstring(text)
+    space = "{http://www.w3.org/2000/svg}"
+    texts = ["".join(element.itertext()) for element in drawing.iter(f"{space}text")]
+    assert {*LABELS, "first", "last"} <= {*texts}
+    assert "class=" not in text and "tabindex" not in text
+    assert all(path.get("stroke") for path in drawing.iter(f"{space}path"))
+    path = tmp_path / "tree.svg"
+    path.write_text(text, encoding="utf-8")
+    shown.open(path)  # stands alone
+
+
+def test_the_drawing_is_saved_as_png(shown):
+    name, address = saved(shown, "#save-png").split(" ", 1)
+    assert name.endswith(".png")
+    content = base64.b64decode(address.removeprefix("data:image/png;base64,"))
+    assert content.startswith(b"\x89PNG")
+    width = int.from_bytes(content[16:20], "big")
+    assert width > 2000  # fine enough to print
 
 
 def test_size_of_shared_clusters(shown):

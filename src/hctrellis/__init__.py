@@ -16,6 +16,8 @@ from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.fit import Fit, NegativeLogLikelihood, fit
 from hctrellis.infer import infer
 from hctrellis.posterior.base import BasePosterior, NoTreeError
+from hctrellis.posterior.compare import Comparison, compare
+from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
@@ -26,11 +28,14 @@ from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.report import report_html, write_report
+from hctrellis.sampling.load import load
 from hctrellis.sampling.posterior import SampledPosterior, UnreliableError
 from hctrellis.sampling.run import sample_posterior
 from hctrellis.search import SearchResult, beam_search, greedy, local_search
 from hctrellis.support.branch import where
 from hctrellis.support.memory import TooLargeError
+from hctrellis.tables.cluster import cluster
+from hctrellis.tables.result import Clustering
 from hctrellis.tree import Tree
 from hctrellis.trellis import orders
 from hctrellis.trellis.full import FullTrellis
@@ -49,6 +54,8 @@ __all__ = [
     "BatchResult",
     "BetaSplitting",
     "CladeDistribution",
+    "Clustering",
+    "Comparison",
     "Contrasts",
     "CorrelationClustering",
     "Dasgupta",
@@ -62,6 +69,7 @@ __all__ = [
     "Linkage",
     "NegativeLogLikelihood",
     "NoTreeError",
+    "Placements",
     "Posterior",
     "Potential",
     "SampledPosterior",
@@ -75,11 +83,14 @@ __all__ = [
     "bootstrap_support",
     "build",
     "choose_beta",
+    "cluster",
+    "compare",
     "fit",
     "greedy",
     "grow",
     "infer",
     "infer_many",
+    "load",
     "local_search",
     "orders",
     "report_html",
@@ -87,6 +98,7 @@ __all__ = [
     "second_opinion",
     "sensitivity",
     "simulate",
+    "unsettled",
     "where",
     "write_report",
 ]

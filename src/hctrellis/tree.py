@@ -630,6 +630,12 @@ class Tree:
             shape = shape[: _SHOWN_CHARACTERS - 3] + "..."
         return f"Tree({self.n_leaves} {'leaf' if self.n_leaves == 1 else 'leaves'}: {shape})"
 
+    def _repr_svg_(self) -> str:
+        """A drawing, for notebooks."""
+        from hctrellis.trees.svg import format_svg
+
+        return format_svg(self, axis="height" if self.heights is not None else "")
+
     def __reduce__(self) -> tuple[Any, ...]:
         make = partial(type(self), labels=self.labels, heights=self.heights)
         return make, (self.children,)

@@ -12,7 +12,7 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,16 @@ class Growth:
     trellis: SparseTrellis
     trace: tuple[Step, ...]
     converged: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a file keeps of it beside the trellis; see `from_dict`."""
+        return {"converged": self.converged, "trace": [list(step) for step in self.trace]}
+
+    @classmethod
+    def from_dict(cls, trellis: SparseTrellis, known: dict[str, Any]) -> Growth:
+        """The growth of a trellis that was read from a file."""
+        trace = tuple(Step(*step) for step in known["trace"])
+        return cls(trellis, trace, bool(known["converged"]))
 
     def __repr__(self) -> str:
         last = self.trace[-1]

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 import hctrellis as hct
 from hctrellis.clades.distribution import CladeDistribution
-from hctrellis.cli.sources import Cells, read_source
-from hctrellis.cli.tables import Items, Options, as_items
-from hctrellis.infer import MAX_EXACT_LEAVES
+from hctrellis.cli.sources import read_source
 from hctrellis.report.words import too_few
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.progress import Progress, bar
+from hctrellis.tables.cells import Cells, Options
+from hctrellis.tables.items import as_items
+from hctrellis.tables.result import MOVED_LEAVES, Clustering
+from hctrellis.tables.work import SLOW_LEAVES, Wish, as_mask, as_names, work
 
 if TYPE_CHECKING:
-    from hctrellis.potentials.linkage import Method
-    from hctrellis.support.types import FloatArray
     from hctrellis.treefiles.weighted import WeightedTrees
-    from hctrellis.trust.beta import BetaChoice, Make, SensitivityRow
-    from hctrellis.trust.bootstrap import BootstrapSupport
-
-LINKAGES = ("average", "single", "complete", "ward", "centroid")
-MOVED_LEAVES = 20  # up to which all trees are weighed at three betas
-SLOW_LEAVES = 17  # from which progress is shown
-MAX_MOVED = 10  # clusters that are followed from beta to beta
 
 
 @dataclass(frozen=True)
@@ -45,67 +39,74 @@ class Request:
     beta: float | None = None
     clusters: tuple[str, ...] = ()
     report: Path | None = None
+    figure: Path | None = None
     newick: Path | None = None
     linkage: Path | None = None
     samples: Path | None = None
     json: Path | None = None
+    flat: Path | None = None
+    save: Path | None = None
+    n_clusters: int | None = None
     n_samples: int = 1000
     bootstrap: int | None = None
     seed: int = 0
-    time_limit: float = 30.0
+    precision: float = PRECISION
+    time_limit: float = TIME_LIMIT
+    max_clusters: int | None = None
     title: str | None = None
     quiet: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """What was found.
-
-    Attributes
-    ----------
-    post : Posterior
-    items : Items or None
-        The numbers; None if trees were read.
-    watched : list of int
-        Masks of the clusters that were asked about.
-    settings : list of (str, str)
-        Names and values.
-    notes : list of str
-        What the user should know.
-    choice : BetaChoice or None
-        How beta was chosen, if it was.
-    moves : list of SensitivityRow
-        How the answers move with beta; empty where that would take too long.
-    bootstrap : BootstrapSupport or None
-        Support of the clusters of the best tree by resampling columns, if it was asked for.
-    """
-
-    post: hct.Posterior
-    items: Items | None
-    watched: list[int]
-    settings: list[tuple[str, str]]
-    notes: list[str] = field(default_factory=list)
-    choice: BetaChoice | None = None
-    moves: list[SensitivityRow] = field(default_factory=list)
-    bootstrap: BootstrapSupport | None = None
-
-
-def find(request: Request, console: Console) -> Answers:
+def find(request: Request, console: Console) -> Clustering:
     """Read the file and infer; progress goes to the console."""
     start = time.perf_counter()
     source = read_source(request.source)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if isinstance(source, Cells):
-            answers = _from_items(request, as_items(source, request.reading), console)
+            answers = _from_cells(request, source, console)
         else:
             answers = _from_trees(request, source)
-    answers.notes.extend(dict.fromkeys(str(warning.message) for warning in caught))
+    known = answers.posterior.diagnostics
+    told = {known.verdict} if known is not None else set()
+    said = dict.fromkeys(str(warning.message) for warning in caught)
+    answers.notes.extend(text for text in said if text not in told)
     answers.settings.append(("Time", f"{time.perf_counter() - start:.1f} s"))
     return answers
 
 
-def _from_trees(request: Request, trees: WeightedTrees) -> Answers:
+def _from_cells(request: Request, cells: Cells, console: Console) -> Clustering:
+    items = as_items(cells, request.reading)
+    wish = Wish(
+        potential=request.model,
+        metric=request.metric,
+        beta=request.beta,
+        clusters=_asked(request, items.labels),
+        bootstrap=request.bootstrap,
+        seed=request.seed,
+        precision=request.precision,
+        time_limit=request.time_limit,
+        max_clusters=request.max_clusters,
+        reading=request.reading,
+    )
+    hidden = request.quiet or not console.is_terminal
+    answers = work(items, wish, partial(_bars, hidden))
+    post = answers.posterior
+    with _bars(hidden, "answers at half and twice beta", post.n_leaves < SLOW_LEAVES):
+        _ = answers.moves
+    if request.report is not None and post.is_exact and post.n_leaves > MOVED_LEAVES:
+        answers.notes.append(
+            f"for more than {MOVED_LEAVES} items the report does not show how the answers move "
+            "with beta, which would take three times as long; try other values of --beta"
+        )
+    return answers
+
+
+def _bars(hidden: bool, what: str, short: bool) -> AbstractContextManager[Progress]:
+    return bar(what, hidden=hidden or short)
+
+
+def _from_trees(request: Request, trees: WeightedTrees) -> Clustering:
     if request.model is not None or request.beta is not None:
         raise ValueError(f"{request.source.name} holds trees; leave out --potential and --beta")
     if request.bootstrap is not None:
@@ -121,182 +122,18 @@ def _from_trees(request: Request, trees: WeightedTrees) -> Answers:
         f"{request.source.name}: {len(trees):,} over {post.n_leaves} items, {distinct}",
     )
     notes = [text for text in (too_few(post),) if text]
-    return Answers(post, None, _watched(request, post), [read], notes)
+    watched = [as_mask(names, post.labels) for names in _asked(request, post.labels)]
+    return Clustering(post, "trees", None, watched, [read], notes, seed=request.seed)
 
 
-def _from_items(request: Request, items: Items, console: Console) -> Answers:
-    name = _model(request, items)
-    if name == "contrasts":
-        return _by_contrasts(request, items, console)
-    if request.bootstrap is not None and items.kind != "features":
-        raise ValueError(f"--bootstrap resamples columns of features; these are {items.kind}")
-    make = _maker(name, items, request.metric)
-    table = items.used if items.kind == "features" else None
-    choice, beta = None, request.beta
-    make(table, 1.0)  # so that errors in the data are reported first
-    if beta is None:
-        with bar("steps to choose beta", hidden=_hidden(request, console)) as progress:
-            choice = _choose(make, table, request.seed, progress)
-            beta = choice.beta
-    post = _infer(make(table, beta), request, console)
-    answers = Answers(
-        post, items, _watched(request, post), _settings(request, items, name), items.notes, choice
-    )
-    if request.bootstrap is not None:
-        with bar("resamples", hidden=_hidden(request, console)) as progress:
-            answers = replace(answers, bootstrap=_resample(request, items, post, name, progress))
-    if request.report is None:
-        return answers
-    if post.is_exact and post.n_leaves > MOVED_LEAVES:
-        answers.notes.append(
-            f"for more than {MOVED_LEAVES} items the report does not show how the answers move "
-            "with beta, which would take three times as long; try other values of --beta"
-        )
-        return answers
-    with _said(request, console, "Finding out how the answers move with beta ..."):
-        return replace(answers, moves=_moves(make, table, answers))
-
-
-def _by_contrasts(request: Request, items: Items, console: Console) -> Answers:
-    """By the model of tables that is fitted to the table and has no beta."""
-    if request.beta is not None or request.bootstrap is not None:
-        raise ValueError(
-            "--potential contrasts has no beta and is not resampled; leave out --beta and "
-            "--bootstrap"
-        )
-    with bar("fits", hidden=_hidden(request, console)) as progress:
-        model = hct.Contrasts(items.used, labels=items.labels, rng=request.seed, progress=progress)
-    post = _infer(model, request, console)
-    settings = [_settings(request, items, "contrasts")[0], ("Potential", repr(model))]
-    notes = [*items.notes, model.sentence]
-    return Answers(post, items, _watched(request, post), settings, notes)
-
-
-def _model(request: Request, items: Items) -> str:
-    """The model that was asked for, or what fits the data."""
-    name = request.model or ("dasgupta" if items.kind == "similarities" else "average")
-    if name == "contrasts" and items.kind == "features":
-        return name
-    if name == "contrasts" or (name in LINKAGES) == (items.kind == "similarities"):
-        needs = "features or --distances" if name in LINKAGES else "a matrix of --similarities"
-        needs = "features" if name == "contrasts" else needs
-        raise ValueError(f"--potential {name} needs {needs}; {items.name} was read as {items.kind}")
-    if items.kind != "features" and request.metric != "euclidean":
-        raise ValueError(f"--metric is for features; {items.name} was read as {items.kind}")
-    return name
-
-
-def _maker(name: str, items: Items, metric: str) -> Make:
-    """A function of a table and beta that gives the potential."""
-    labels, method = items.labels, cast("Method", name)
-
-    def of_features(table: FloatArray | None, beta: float) -> hct.Potential:
-        assert table is not None
-        with warnings.catch_warnings():  # `as_items` has asked whether these are distances
-            warnings.filterwarnings("ignore", message=".*looks like a matrix of distances")
-            return hct.Linkage(
-                table, method, beta, metric, labels=labels if len(table) == len(labels) else None
-            )
-
-    def of_matrix(table: FloatArray | None, beta: float) -> hct.Potential:
-        if name == "dasgupta":
-            return hct.Dasgupta(items.used, beta, labels=labels)
-        if name == "correlation":
-            return hct.CorrelationClustering(items.used, beta, labels=labels)
-        return hct.Linkage(items.used, method, beta, "precomputed", labels=labels)
-
-    return of_features if items.kind == "features" else of_matrix
-
-
-def _choose(make: Make, table: FloatArray | None, seed: int, progress: Progress) -> BetaChoice:
-    from hctrellis.trust.beta import choose_beta
-
-    return choose_beta(make, table, rng=seed, progress=progress)
-
-
-def _infer(potential: hct.Potential, request: Request, console: Console) -> hct.Posterior:
-    """The posterior, over all trees or those of a grown trellis."""
-    n = potential.n_leaves
-    if n <= MAX_EXACT_LEAVES:
-        with bar("splits", hidden=n < SLOW_LEAVES or _hidden(request, console)) as progress:
-            post = hct.infer(potential, hct.FullTrellis(n), progress=progress)
-        with _said(request, console, "Probabilities of the clusters ..."):
-            post.cluster_probabilities()
-        return post
-    from hctrellis.build.grow import grow
-
-    with bar("seconds to find promising trees", hidden=_hidden(request, console)) as progress:
-        growth = grow(potential, time_limit=request.time_limit, rng=request.seed, progress=progress)
-    return hct.infer(potential, growth)
-
-
-def _hidden(request: Request, console: Console) -> bool:
-    """Whether progress is not shown."""
-    return request.quiet or not console.is_terminal
-
-
-@contextmanager
-def _said(request: Request, console: Console, text: str) -> Iterator[Any]:
-    """A line that says what is going on."""
-    shown = Console(stderr=True, quiet=True) if _hidden(request, console) else console
-    with shown.status(text) as status:
-        yield status
-
-
-def _moves(make: Make, table: FloatArray | None, answers: Answers) -> list[SensitivityRow]:
-    from hctrellis.trust.beta import sensitivity
-
-    post = answers.post
-    tree = post.map_tree
-    inner = sorted(tree.masks[tree.n_leaves : -1], key=lambda m: -post.cluster_probability(m))
-    clusters = dict.fromkeys([*answers.watched, *inner[:MAX_MOVED]])
-    return sensitivity(make, table, post.potential.beta, clusters, post.trellis)
-
-
-def _resample(
-    request: Request, items: Items, post: hct.Posterior, name: str, progress: Progress
-) -> BootstrapSupport:
-    from hctrellis.trust.bootstrap import bootstrap_support
-
-    assert request.bootstrap is not None
-    return bootstrap_support(
-        items.used,
-        name,
-        request.metric,
-        request.bootstrap,
-        tree=post.map_tree,
-        rng=request.seed,
-        progress=progress,
-    )
-
-
-def _watched(request: Request, post: hct.Posterior) -> list[int]:
-    """The masks of the clusters that were asked about."""
-    masks = []
+def _asked(request: Request, labels: Sequence[str]) -> list[list[str]]:
+    """The labels of the clusters that were asked about."""
+    found = []
     for text in request.clusters:
-        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-        unknown = [name for name in names if name not in post.labels]
-        if unknown or not names:
-            example = ", ".join(post.labels[:2])
-            raise ValueError(
-                f"--cluster {text!r}: there is no item {''.join(unknown[:1])!r}; give labels "
-                f'separated by commas, such as --cluster "{example}"'
-            )
-        masks.append(sum(1 << post.labels.index(name) for name in dict.fromkeys(names)))
-    return masks
-
-
-def _settings(request: Request, items: Items, name: str) -> list[tuple[str, str]]:
-    n, d = items.values.shape
-    if items.kind != "features":
-        return [("Matrix", f"{items.name}: {items.kind} between {n} items"), ("Potential", name)]
-    steps = [text for text, done in _steps(request.reading) if done]
-    what = f"{items.name}: {n} items, {d} column{'' if d == 1 else 's'}"
-    return [
-        ("Table", ", ".join([what, *steps])),
-        ("Potential", f"{name} linkage of {request.metric} distances"),
-    ]
-
-
-def _steps(reading: Options) -> list[tuple[str, bool]]:
-    return [("log10", reading.log10), ("columns standardised", reading.standardize)]
+        names = as_names(text, labels)
+        try:
+            as_mask(names, labels)
+        except ValueError as error:
+            raise ValueError(f"--cluster {text!r:.80}: {error}, separated by commas") from None
+        found.append(names)
+    return found

@@ -24,20 +24,21 @@ ABOUT_DEMO = (
     "Answer a famous question about sixteen bacteria, exactly.\n\n"
     "Burtin's table of 1951: does Diplococcus pneumoniae belong with the streptococci, and "
     "Streptococcus fecalis not? All 6.19e15 trees are weighed. Prints the answer and writes a "
-    "report."
+    "report and a figure."
 )
 ABOUT_INFER = (
     "Cluster the items of a table, and say how sure the clusters are.\n\n"
-    "TABLE is a CSV, TSV or Parquet file with one row per item and columns of numbers; a square "
+    "TABLE is a CSV, TSV, Excel or Parquet file (.csv.gz, too) with one row per item and columns "
+    "of numbers; a square "
     "matrix between items (say [bold]--distances[/bold] or [bold]--similarities[/bold]); or a "
     "Newick or NEXUS file of many trees over the same items. The first column of text names the "
     "items; a column that only numbers the rows is not a feature. Up to 22 items every binary tree "
-    "is weighed; for more, up to 1,000, promising trees are searched for, and the answer says "
-    "so.\n\n"
-    "Prints the most probable tree with the probability of every cluster, the clusters to trust, "
+    "is weighed; for more, up to 1,000, trees are sampled, and every probability has a standard "
+    "error.\n\n"
+    "Prints the most probable tree with the probability of every cluster, the probable clusters, "
     "and log Z. Output files that exist are replaced.\n\n"
     "Examples:\n\n"
-    "hctrellis infer animals.csv --report animals.html\n\n"
+    "hctrellis infer animals.csv --report animals.html --figure animals.pdf\n\n"
     "hctrellis infer genes.tsv --standardize --color tissue --missing mean\n\n"
     'hctrellis infer bacteria.csv --log10 --potential ward --cluster "E. coli, S. typhosa"\n\n'
     "hctrellis infer distances.csv --distances --newick tree.nwk --samples trees.nwk\n\n"
@@ -106,7 +107,8 @@ class TableModel(StrEnum):
     ward = "ward"
     centroid = "centroid"
     dasgupta = "dasgupta"
-    correlation = "correlation"
+    correlation_clustering = "correlation-clustering"
+    correlation = "correlation"  # its former name
     contrasts = "contrasts"
 
 
@@ -137,8 +139,14 @@ class _Interruptible(typer.core.TyperGroup):
             raise typer.Exit(complain("interrupted", INTERRUPTED)) from None
 
 
-app = typer.Typer(cls=_Interruptible, pretty_exceptions_enable=False, rich_markup_mode="rich")
-simulate = typer.Typer()
+HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(
+    cls=_Interruptible,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings=HELP,
+)
+simulate = typer.Typer(context_settings=HELP)
 app.add_typer(simulate, name="simulate")
 
 
@@ -178,7 +186,8 @@ def _positive(beta: float) -> float:
 @app.command(help=ABOUT_DEMO)
 def demo(
     output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the report (report.html).")
+        Path,
+        typer.Option(metavar="DIR", help="Folder for the report (report.html) and the figure."),
     ] = Path("demo"),
     beta: Annotated[
         float,
@@ -248,12 +257,16 @@ def infer(
         TableModel | None,
         typer.Option(
             "--potential",
+            "--method",
             "-p",
+            metavar="NAME",
             case_sensitive=False,
             rich_help_panel=MODEL,
-            help="How a merge is weighed: the height of a linkage (default: average), or for "
-            "--similarities Dasgupta's cost (default there) or correlation clustering; contrasts: "
-            "a model of tables that is fitted to the table and needs no beta.",
+            help="How a merge is weighed: the height of a linkage (average, the default, single, "
+            "complete, ward or centroid), dasgupta for Dasgupta's cost (the default for "
+            "--similarities, unless some are negative) or correlation-clustering; contrasts: a "
+            "model of tables that is fitted to the table and needs no beta. Linkages of "
+            "similarities take 1 - similarity.",
         ),
     ] = None,
     metric: Annotated[
@@ -295,7 +308,7 @@ def infer(
             max=MOST_RESAMPLES,
             rich_help_panel=MODEL,
             help="Also resample the columns N times at each of ten scales: AU and BP values, as "
-            "pvclust gives them, in --report and --json.",
+            "pvclust gives them.",
         ),
     ] = None,
     distances: Annotated[
@@ -332,7 +345,8 @@ def infer(
         typer.Option(
             metavar="COLUMN",
             rich_help_panel=READING,
-            help="The column of groups to show as colours in the report; it is not a feature.",
+            help="The column of classes to show as colours in report and figure; it is not a "
+            "feature.",
         ),
     ] = None,
     ignore: Annotated[
@@ -371,6 +385,12 @@ def infer(
         bool,
         typer.Option("--log10", rich_help_panel=READING, help="Take logarithms first."),
     ] = False,
+    transpose: Annotated[
+        bool,
+        typer.Option(
+            "--transpose", rich_help_panel=READING, help="The columns are the items, not the rows."
+        ),
+    ] = False,
     header: Annotated[
         bool | None,
         typer.Option(
@@ -394,6 +414,36 @@ def infer(
             metavar="FILE",
             rich_help_panel=OUTPUT,
             help="A page for the browser (.html) with everything, to point at and click on.",
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            "--figure",
+            "-f",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="The most probable tree as a figure for a paper (.pdf, .svg or .png).",
+        ),
+    ] = None,
+    n_clusters: Annotated[
+        int | None,
+        typer.Option(
+            "--n-clusters",
+            "-k",
+            metavar="K",
+            min=1,
+            rich_help_panel=OUTPUT,
+            help="How many flat clusters --clusters has; without it, the largest of probability "
+            "above 1/2.",
+        ),
+    ] = None,
+    clusters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="Flat clusters (.csv): item, cluster, probability of the cluster.",
         ),
     ] = None,
     newick: Annotated[
@@ -428,6 +478,14 @@ def infer(
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=OUTPUT, help="All numbers, for programs."),
     ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="The posterior itself (.npz), to be asked again in Python by hctrellis.load.",
+        ),
+    ] = None,
     title: Annotated[
         str | None,
         typer.Option(metavar="TEXT", rich_help_panel=OUTPUT, help="Title of the report."),
@@ -435,12 +493,29 @@ def infer(
     seed: Annotated[
         int, typer.Option(metavar="S", min=0, help="Seed of everything that is drawn at random.")
     ] = 0,
-    time_limit: Annotated[
+    precision: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", min=0.1, help="Time for the search if there are more than 22 items."
+            metavar="E",
+            min=1e-4,
+            max=0.5,
+            help="For more than 22 items: sample until every probability of 0.05 or more has a "
+            "standard error of at most this.",
         ),
-    ] = 30.0,
+    ] = 0.01,
+    time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.1, help="When sampling ends in any case."),
+    ] = 60.0,
+    max_clusters: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="For more than 22 items: do not sample, but weigh the trees that can be made of "
+            "at most N promising clusters. Probabilities are then conditional on these trees.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     if math.isnan(time_limit):
@@ -451,7 +526,7 @@ def infer(
         raise typer.BadParameter(f"--{asked[0]} and --{asked[1]} exclude each other")
     from hctrellis.cli.answers import Request
     from hctrellis.cli.infer import run_infer
-    from hctrellis.cli.tables import Options
+    from hctrellis.tables.cells import Options
 
     reading = Options(
         kind=asked[0] if asked else None,
@@ -464,6 +539,7 @@ def infer(
         standardize=standardize,
         decimal_comma=decimal_comma,
         header=header,
+        transpose=transpose,
     )
     run_infer(
         Request(
@@ -474,6 +550,10 @@ def infer(
             beta=beta,  # type: ignore[arg-type]  # a number or None, from the callback
             clusters=tuple(cluster or ()),
             report=report,
+            figure=figure,
+            n_clusters=n_clusters,
+            flat=clusters,
+            save=save,
             newick=newick,
             linkage=linkage,
             samples=samples,
@@ -481,7 +561,9 @@ def infer(
             n_samples=n_samples,
             bootstrap=bootstrap,
             seed=seed,
+            precision=precision,
             time_limit=time_limit,
+            max_clusters=max_clusters,
             title=title,
             quiet=quiet,
         )

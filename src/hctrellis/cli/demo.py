@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ import hctrellis as hct
 from hctrellis.cli.infer import clusters_table, drawn
 from hctrellis.datasets import Burtin, burtin
 from hctrellis.report.words import shown, spoken
+from hctrellis.support.files import replaced
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -35,6 +37,7 @@ NEWCOMER, OUTSIDER = "Diplococcus pneumoniae", "Streptococcus fecalis"
 WITH_NEWCOMER = frozenset((*STREPTOCOCCI, NEWCOMER))
 WITH_OUTSIDER = frozenset((*STREPTOCOCCI, OUTSIDER))
 FOLLOWED = 8  # clusters of the best tree that are also shown at other values of beta
+BOXED = 0.8  # clusters from this probability on have a box in the figure
 SHOWN = 0.2  # clusters below this probability are not listed
 
 HISTORY = (
@@ -56,6 +59,8 @@ class DemoAnswers:
     post : Posterior
     moves : list of SensitivityRow
         The answers at beta / 2, beta and 2 beta.
+    rule : float
+        The beta that the rule of thumb for tables of few columns gives.
     first_seconds, seconds : float
         Time of the first inference, which also compiles or loads the kernels, and of another.
     """
@@ -63,6 +68,7 @@ class DemoAnswers:
     data: Burtin
     post: hct.Posterior
     moves: list[SensitivityRow]
+    rule: float
     first_seconds: float
     seconds: float
 
@@ -73,7 +79,7 @@ class DemoAnswers:
 
 
 def run_demo(output: Path, beta: float) -> None:
-    """Find, print, and write ``report.html`` into the folder `output`."""
+    """Find, print, and write ``report.html`` and ``tree.pdf``, ``.svg``, ``.png`` into a folder."""
     from hctrellis.report import write_report
 
     console = Console()
@@ -85,6 +91,26 @@ def run_demo(output: Path, beta: float) -> None:
         path = write_report(findings.post, output / "report.html", **page_options(findings))
     console.print("\nReport, to point at and click on (open it in a browser):")
     console.print(Text(str(path), style="bold"), soft_wrap=True)
+    if find_spec("matplotlib") is not None:
+        with console.status("Drawing the figure ..."):
+            paths = draw(findings, output)
+        console.print("Figure, for a paper or a slide:")
+        console.print(Text(", ".join(map(str, paths)), style="bold"), soft_wrap=True)
+
+
+def draw(findings: DemoAnswers, output: Path) -> list[Path]:
+    """The most probable tree as a figure, in three formats."""
+    from hctrellis.plotting import figure_axes, plot_dendrogram, save_figure
+
+    post = findings.post
+    classes = dict(zip(post.labels, page_options(findings)["groups"], strict=True))
+    axes = figure_axes(post.map_tree, classes)
+    plot_dendrogram(post, colors=classes, ax=axes, boxes=BOXED)
+    paths = [output / f"tree.{ending}" for ending in ("pdf", "svg", "png")]
+    for path in paths:
+        with replaced(path) as half:
+            save_figure(axes, half, path.suffix.removeprefix("."))
+    return paths
 
 
 # ---- finding ----------------------------------------------------------------------------------
@@ -92,7 +118,7 @@ def run_demo(output: Path, beta: float) -> None:
 
 def find(beta: float) -> DemoAnswers:
     """Exact inference at beta, beta / 2 and 2 beta."""
-    from hctrellis.trust.beta import sensitivity
+    from hctrellis.trust.beta import choose_beta, sensitivity
 
     data = burtin()
     table = data.log10_standardised()
@@ -110,7 +136,16 @@ def find(beta: float) -> DemoAnswers:
         seconds.append(time.perf_counter() - start)
     clusters = dict.fromkeys((WITH_NEWCOMER, WITH_OUTSIDER, *best))
     moves = sensitivity(make, table, beta, clusters, post.trellis)
-    return DemoAnswers(data, post, moves, *seconds)
+    rule = choose_beta(make, table, rng=0).beta
+    return DemoAnswers(data, post, moves, rule, *seconds)
+
+
+def by_hand(findings: DemoAnswers) -> str:
+    """How beta was chosen."""
+    return (
+        f"beta = {findings.beta:g} was chosen by hand; the rule of thumb for tables of few columns "
+        f"(the peak of the heat capacity) gives {findings.rule:g}."
+    )
 
 
 def dilution_step(data: Burtin) -> float:
@@ -121,7 +156,7 @@ def dilution_step(data: Burtin) -> float:
 # ---- words ------------------------------------------------------------------------------------
 
 
-def verdict(post: hct.Posterior) -> str:
+def verdict(post: hct.BasePosterior) -> str:
     """The answer in one or two sentences."""
     new, old = (post.cluster_probability(names) for names in (WITH_NEWCOMER, WITH_OUTSIDER))
     both = " and ".join(STREPTOCOCCI)
@@ -148,7 +183,7 @@ def page_options(findings: DemoAnswers) -> dict[str, Any]:
     scale = (
         f"{beta:g}: an increase of the total height by {1 / beta:.3g} makes a tree e times less "
         "probable. (A two-fold dilution of all three drugs is a distance of "
-        f"{dilution_step(data):.2f}.)"
+        f"{dilution_step(data):.2f}.) {by_hand(findings)}"
     )
     return {
         "title": "Sixteen bacteria, three antibiotics",
@@ -165,6 +200,7 @@ def page_options(findings: DemoAnswers) -> dict[str, Any]:
             ("beta", scale),
             ("Time", f"{findings.seconds:.2f} s with compiled kernels"),
         ],
+        "model": "average linkage of Euclidean distances (log10, columns standardised)",
         "sources": [SOURCE],
     }
 
@@ -179,6 +215,7 @@ def show(findings: DemoAnswers, console: Console) -> None:
     console.print(verdict(post), highlight=False)
     console.print("\n[bold]How the answer moves with beta[/bold]")
     console.print(_moves(findings.moves))
+    console.print(by_hand(findings), highlight=False)
     console.print("[bold]The most probable tree[/bold], with the probability of every cluster")
     tree = drawn(post)
     tree.highlight_words([*STREPTOCOCCI, NEWCOMER, OUTSIDER], style="bold")

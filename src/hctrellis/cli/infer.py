@@ -6,26 +6,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import hctrellis as hct
-from hctrellis.cli.answers import Answers, Request, find
+from hctrellis.cli.answers import Request, find
 from hctrellis.cli.outputs import check_outputs, write_outputs
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.report.words import (
     GRADES,
     grade,
     interval,
+    log_z,
     members,
     not_converged,
     shown,
+    ties,
     tiny,
     weighed,
+    with_error,
 )
+from hctrellis.support.printable import show_probability
+from hctrellis.tables.flat import all_single
+from hctrellis.tables.result import Clustering
 
-TRUSTED = GRADES[2][0]  # clusters from this probability on are listed
+PROBABLE = GRADES[2][0]  # clusters from this probability on are listed
 SHOWN_CLUSTERS = 30
 LEAST_SHOWN = 5
 DRAWN_LEAVES = 80  # up to which the tree is drawn in the terminal
@@ -37,85 +45,130 @@ def run_infer(request: Request) -> None:
     check_outputs(request)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     answers = find(request, errors)
+    if request.flat is not None and request.n_clusters is None and answers.posterior.is_reliable:
+        alone = all_single(answers.flat())
+        answers.notes.extend([alone.replace("n_clusters", "--n-clusters")] if alone else [])
     if not request.quiet:
         console = Console(highlight=False)
         if not console.is_terminal:
             console = Console(highlight=False, width=PIPE_WIDTH)
         show(answers, console)
-        for note in answers.notes:
+        for note in dict.fromkeys(answers.notes):
             errors.print(Text(f"note: {note}"))
     for line in write_outputs(request, answers):
         if not request.quiet:
             print(line)
 
 
-def show(answers: Answers, console: Console) -> None:
+def show(answers: Clustering, console: Console) -> None:
     """Print what was found."""
-    post = answers.post
+    post = answers.posterior
     for name, value in answers.settings:
         console.print(Text(f"{name}: {value}"))
     console.print(Text(weighed(post)))
-    if answers.choice is not None:
-        console.print(Text(answers.choice.sentence))
+    if answers.beta_choice is not None:
+        console.print(Text(answers.beta_choice.sentence))
     elif post.potential.has_energy:
         console.print(Text(f"beta = {post.potential.beta:g}, as given"))
-    console.print("\n[bold]The most probable tree[/bold], with the probability of every cluster")
+    best = "The most probable tree" if post.is_exact else "The best tree found"
+    console.print(f"\n[bold]{best}[/bold]{_with(post)}")
     console.print(drawn(post))
     if answers.watched:
         console.print("\n[bold]Clusters asked about[/bold]")
-        console.print(clusters_table(post, answers.watched))
-    _show_trusted(post, console)
+        console.print(clusters_table(post, answers.watched, answers))
+    if post.is_reliable:
+        _show_probable(answers, console)
     console.print(Text(_result(post)))
-    warning = not_converged(post)
-    if warning:
-        console.print(Text(warning), style="bold")
+    for text in (ties(post), not_converged(post)):
+        if text:
+            console.print(Text(text), style="bold")
 
 
-def drawn(post: hct.Posterior) -> Text:
+def _with(post: hct.BasePosterior) -> str:
+    return ", with the probability of every cluster" if post.is_reliable else ""
+
+
+def drawn(post: hct.BasePosterior) -> Text:
     """The best tree, with the probability of every cluster."""
     if post.n_leaves > DRAWN_LEAVES:
-        return Text(f"({post.n_leaves} leaves are too many to draw here; see --report or --newick)")
-    drawing = post.map_tree.to_text(lambda mask: _note(post, mask))
-    return Text(drawing, no_wrap=True)
+        return Text(f"({post.n_leaves} leaves are too many to draw here; see --report or --figure)")
+    known, everything = Lookup(post), (1 << post.n_leaves) - 1
+
+    def note(mask: int) -> str:
+        estimate = None if mask == everything else known.estimate(mask)
+        return "" if estimate is None else with_error(estimate)
+
+    return Text(post.map_tree.to_text(note), no_wrap=True)
 
 
-def _note(post: hct.Posterior, mask: int) -> str:
-    return "" if mask == (1 << post.n_leaves) - 1 else shown(post.cluster_probability(mask))
-
-
-def _show_trusted(post: hct.Posterior, console: Console) -> None:
-    trusted = post.cluster_probabilities(min_probability=TRUSTED).masks
-    if trusted:
-        title = f"[bold]Clusters to trust[/bold] (probability {TRUSTED} or more)"
+def _show_probable(answers: Clustering, console: Console) -> None:
+    post = answers.posterior
+    masks = post.cluster_probabilities(min_probability=PROBABLE).masks
+    if masks:
+        title = f"[bold]Clusters of probability {PROBABLE} or more[/bold]"
     else:
-        title = f"[bold]No cluster has a probability of {TRUSTED} or more[/bold]; the best are"
-        trusted = post.cluster_probabilities().masks[:LEAST_SHOWN]
-    if not trusted:
+        title = f"[bold]No cluster has a probability of {PROBABLE} or more[/bold]; the best are"
+        masks = post.cluster_probabilities().masks[:LEAST_SHOWN]
+    if not masks:
         return
-    console.print(f"\n{title}")
-    console.print(clusters_table(post, trusted[:SHOWN_CLUSTERS]))
-    if len(trusted) > SHOWN_CLUSTERS:
-        console.print(f"... {len(trusted) - SHOWN_CLUSTERS} more, see --report or --json")
+    console.print(f"\n{title}{_about_range(answers)}")
+    console.print(clusters_table(post, masks[:SHOWN_CLUSTERS], answers))
+    if len(masks) > SHOWN_CLUSTERS:
+        console.print(f"... {len(masks) - SHOWN_CLUSTERS} more, see --report or --json")
 
 
-def clusters_table(post: hct.Posterior, masks: list[int] | tuple[int, ...]) -> Table:
-    """Probability, size and members of clusters."""
-    sampled = interval(post, (1 << post.n_leaves) - 1) is not None
-    head = ["probability", *(["95 % interval"] if sampled else []), "", "size", "cluster"]
+def _about_range(answers: Clustering) -> str:
+    return ", and at half and twice beta, a rule of thumb" if _ranges(answers) else ""
+
+
+def _ranges(answers: Clustering | None) -> dict[frozenset[str], str]:
+    """The probabilities at half and twice beta, if beta is only a rule of thumb."""
+    choice = None if answers is None else answers.beta_choice
+    if answers is None or choice is None or choice.rule == "bootstrap" or not answers.moves:
+        return {}
+    first, *_, last = answers.moves
+    return {
+        names: f"{show_probability(p)} to {show_probability(last.probabilities[names])}"
+        for names, p in first.probabilities.items()
+    }
+
+
+def clusters_table(
+    post: hct.BasePosterior, masks: Sequence[int], answers: Clustering | None = None
+) -> Table:
+    """Probability, size and members of clusters; intervals, ranges, AU and BP where known."""
+    known, ranges = Lookup(post), _ranges(answers)
+    resampled = {row.cluster: row for row in (answers.bootstrap if answers else None) or ()}
+    drawn_trees = interval(post, (1 << post.n_leaves) - 1) is not None
+    head = ["probability"]
+    head += ["95 % interval"] * drawn_trees + ["half to twice beta"] * bool(ranges)
+    head += ["AU", "BP"] * bool(resampled) + ["", "size", "cluster"]
     table = Table(*head, box=None, pad_edge=False)
     for mask in masks:
-        probability = post.cluster_probability(mask)
-        known = interval(post, mask)
-        between = [] if known is None else [f"{shown(known[0])} to {shown(known[1])}"]
-        row = (shown(probability), *between, grade(probability), str(mask.bit_count()))
+        names = frozenset(post.labels[k] for k in range(post.n_leaves) if mask >> k & 1)
+        row = [with_error(known.estimate(mask))]
+        between = interval(post, mask)
+        if drawn_trees:
+            row.append("" if between is None else f"{shown(between[0])} to {shown(between[1])}")
+        if ranges:
+            row.append(ranges.get(names, ""))
+        if resampled:
+            support = resampled.get(names)
+            row += ["", ""] if support is None else [_support(support.au), _support(support.bp)]
+        row += [grade(known.probability(mask)), str(mask.bit_count())]
         table.add_row(*row, Text(members(mask, post.labels)))
     return table
 
 
-def _result(post: hct.Posterior) -> str:
-    bound = ">=" if not post.is_exact and post.potential.has_energy else "="
-    best = math.exp(post.map_log_probability)
-    return (
-        f"\nlog Z {bound} {post.log_partition:z.4f}; the best tree has log probability "
-        f"{post.map_log_probability:z.4f} ({tiny(best)})"
-    )
+def _support(value: float) -> str:
+    return "–" if value != value else show_probability(value)
+
+
+def _result(post: hct.BasePosterior) -> str:
+    log_p = post.map_log_probability
+    known = f"log weight {post.map_log_weight:z.4f}"
+    if log_p is not None and post.is_reliable:
+        known = f"log probability {log_p:z.4f} ({tiny(math.exp(log_p))})"
+    value = log_z(post)
+    sign = ">= " if value.startswith("at least ") else "= "
+    return f"\nlog Z {sign}{value.removeprefix('at least ')}; the best tree has {known}"

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 import hctrellis as hct
-from hctrellis.cli.answers import Answers, Request
-from hctrellis.clusters import mask_labels
-from hctrellis.report.words import interval
-from hctrellis.support.files import check_writable, write_bytes, write_text
+from hctrellis.cli.answers import Request
+from hctrellis.support.files import check_writable, write_text
+from hctrellis.tables.export import FIGURES, flat_csv, save, write_figure, write_linkage
+from hctrellis.tables.result import Clustering
 
-LISTED = 0.01  # clusters from this probability on are in the JSON file
-FORMAT = "hctrellis-inference"
+PAGES = (".html", ".htm", "")
 
 
 def check_outputs(request: Request) -> None:
@@ -28,54 +22,75 @@ def check_outputs(request: Request) -> None:
         check_writable(path)
     if len({path.absolute() for path in (*given, request.source)}) <= len(given):
         raise ValueError("two of the files have the same name; give each a name of its own")
-    if request.report is not None and find_spec("plotly") is None:
+    if request.report is not None:
+        _check_report(request.report)
+    if request.figure is not None:
+        _check_figure(request.figure)
+    if request.n_clusters is not None and request.flat is None:
+        raise ValueError("--n-clusters needs --clusters FILE, where the flat clusters are written")
+
+
+def _check_report(path: Path) -> None:
+    suffix = path.suffix.lower()
+    if suffix in FIGURES:
+        raise ValueError(f"a report is a page (.html); for a {suffix} give --figure {path}")
+    if suffix not in PAGES:
+        raise ValueError(f"a report is a page for the browser; {path.name} should end in .html")
+    if find_spec("plotly") is None:
         raise ImportError('a report needs plotly: pip install "hctrellis[report]"')
 
 
+def _check_figure(path: Path) -> None:
+    if path.suffix.lower() not in FIGURES:
+        raise ValueError(f"a figure ends in {', '.join(FIGURES)}; got {path.name}")
+    if find_spec("matplotlib") is None:
+        raise ImportError('a figure needs matplotlib: pip install "hctrellis[plot]"')
+
+
 def _paths(request: Request) -> tuple[Path | None, ...]:
-    return request.report, request.newick, request.linkage, request.samples, request.json
+    return (
+        request.report,
+        request.figure,
+        request.newick,
+        request.linkage,
+        request.samples,
+        request.json,
+        request.flat,
+        request.save,
+    )
 
 
-def write_outputs(request: Request, answers: Answers) -> Iterator[str]:
+def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
     """Write the files that were asked for, and say so line by line."""
-    tree = answers.post.map_tree
+    post = answers.posterior
     if request.newick is not None:
-        write_text(request.newick, _newick(answers.post, tree) + "\n")
+        save(answers, request.newick, ".nwk")
         yield f"best tree (Newick, with probabilities): {request.newick}"
     if request.linkage is not None:
-        write_bytes(request.linkage, _linkage(request.linkage, tree))
+        write_linkage(request.linkage, post.map_tree)
         yield f"best tree (linkage matrix): {request.linkage}"
+    if request.flat is not None:
+        write_text(request.flat, flat_csv(answers.flat(request.n_clusters)))
+        yield f"flat clusters (CSV): {request.flat}"
     if request.samples is not None:
-        write_text(request.samples, _samples(request, answers.post))
+        write_text(request.samples, _samples(request, post))
         yield f"{request.n_samples:,} sampled trees: {request.samples}"
     if request.json is not None:
-        write_text(request.json, json.dumps(_as_json(answers), indent=1, ensure_ascii=False) + "\n")
+        save(answers, request.json, ".json")
         yield f"all numbers (JSON): {request.json}"
+    if request.save is not None:
+        save(answers, request.save, ".npz")
+        yield f"posterior (for hctrellis.load): {request.save}"
+    if request.figure is not None:
+        write_figure(answers, request.figure)
+        yield f"figure: {request.figure}"
     if request.report is not None:
-        _write_report(request, answers)
+        title = request.title or f"{request.source.stem}: how sure is the tree?"
+        answers.report(request.report, title)
         yield f"report (open it in a browser): {request.report}"
 
 
-def _newick(post: hct.Posterior, tree: hct.Tree) -> str:
-    """Newick text; with branch lengths if there are heights, raised where a child is higher."""
-    if tree.heights is None:
-        return tree.to_newick(support=post.support(tree))
-    raised = hct.Tree.from_linkage(tree.to_linkage(), labels=tree.labels)
-    return raised.to_newick(support=post.support(tree), lengths=True, length_format=".8g")
-
-
-def _linkage(path: Path, tree: hct.Tree) -> bytes:
-    """The linkage matrix as SciPy defines it: a NumPy file, or CSV."""
-    matrix = tree.to_linkage()
-    if path.suffix.lower() == ".npy":
-        target = io.BytesIO()
-        np.save(target, matrix)
-        return target.getvalue()
-    lines = [f"{a:.0f},{b:.0f},{height!r},{size:.0f}" for a, b, height, size in matrix.tolist()]
-    return ("\n".join(["left,right,height,size", *lines]) + "\n").encode()
-
-
-def _samples(request: Request, post: hct.Posterior) -> str:
+def _samples(request: Request, post: hct.BasePosterior) -> str:
     from hctrellis.treefiles import write_nexus
 
     assert request.samples is not None
@@ -83,73 +98,3 @@ def _samples(request: Request, post: hct.Posterior) -> str:
     if request.samples.suffix.lower() in (".nex", ".nexus", ".nxs"):
         return write_nexus(trees)
     return "".join(f"{tree.to_newick()}\n" for tree in trees)
-
-
-def _as_json(answers: Answers) -> dict[str, Any]:
-    post = answers.post
-    choice = answers.choice
-    return {
-        "format": FORMAT,
-        "version": hct.__version__,
-        "settings": dict(answers.settings),
-        "labels": list(post.labels),
-        "beta": post.potential.beta if post.potential.has_energy else None,
-        "beta_choice": choice and {"rule": choice.rule, "sentence": choice.sentence},
-        "is_exact": post.is_exact or not post.potential.has_energy,
-        "converged": None if post.growth is None else post.growth.converged,
-        "n_trees": post.n_trees,
-        "log_partition": post.log_partition,
-        "map": {
-            "log_weight": post.map_log_weight,
-            "log_probability": post.map_log_probability,
-            "newick": _newick(post, post.map_tree),
-        },
-        "asked": [_cluster(post, mask) for mask in answers.watched],
-        "clusters": [
-            _cluster(post, mask)
-            for mask in post.cluster_probabilities(min_probability=LISTED).masks
-        ],
-        "sensitivity": [
-            {
-                "beta": row.beta,
-                "clusters": [
-                    {"members": sorted(names), "probability": p}
-                    for names, p in row.probabilities.items()
-                ],
-            }
-            for row in answers.moves
-        ],
-        "bootstrap": [
-            {"members": sorted(row.cluster), "au": row.au, "bp": row.bp}
-            for row in answers.bootstrap or ()
-        ],
-        "notes": answers.notes,
-    }
-
-
-def _cluster(post: hct.Posterior, mask: int) -> dict[str, Any]:
-    names = mask_labels(mask, post.labels)
-    found = {"members": names, "size": len(names), "probability": post.cluster_probability(mask)}
-    known = interval(post, mask)
-    return found if known is None else {**found, "interval": known}
-
-
-def _write_report(request: Request, answers: Answers) -> None:
-    from hctrellis.report import write_report
-
-    assert request.report is not None
-    items = answers.items
-    write_report(
-        answers.post,
-        request.report,
-        title=request.title or f"{request.source.stem}: how sure is the tree?",
-        watch=answers.watched,
-        table=None if items is None else items.values,
-        columns=None if items is None else items.columns,
-        groups=items.groups if items and items.groups else None,
-        beta=answers.choice,
-        sensitivity=answers.moves,
-        bootstrap=answers.bootstrap,
-        settings=answers.settings,
-        rng=request.seed,
-    )

@@ -1,4 +1,4 @@
-"""Reading the files that users have: tables (CSV, TSV, Parquet) and trees (Newick, NEXUS).
+"""Reading the files that users have: tables (CSV, TSV, Excel, Parquet) and trees (Newick, NEXUS).
 
 `read_source` looks at a file and returns its trees, or its cells as they are written. Whatever is
 wrong with a file is reported in one sentence that says what to do.
@@ -7,15 +7,19 @@ wrong with a file is reported in one sentence that says what to do.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from hctrellis.support.printable import printable
-from hctrellis.support.textfiles import as_text, read_bytes
+from hctrellis.support.textfiles import MAX_BYTES, as_text, read_bytes
+from hctrellis.tables.cells import Cells
 from hctrellis.treefiles.weighted import WeightedTrees
 
 MAX_ROWS = 1000
@@ -24,31 +28,12 @@ DELIMITERS = "\t;,|"
 PANDAS_INDEX = "__index_level_0__"  # the column in which pandas keeps row names
 TRIED_ROWS = 20  # that are looked at to find out what separates cells
 
+WINDOWS = "cp1252"
+_ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _MAGIC = (
-    (b"PK\x03\x04", "an Excel workbook or a zip archive; save the sheet as CSV"),
-    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save the sheet as CSV"),
-    (b"\x1f\x8b", "compressed (gzip); unpack it first"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save it as .xlsx, or the sheet as CSV"),
     (b"\x93NUMPY", "a NumPy array; save it as CSV, for instance with numpy.savetxt"),
 )
-
-
-@dataclass(frozen=True)
-class Cells:
-    """A table as it is written.
-
-    Attributes
-    ----------
-    name : str
-        Of the file.
-    rows : list of lists of str
-        All have the same number of cells.
-    columns : list of str or None
-        Names of the columns, if they are known and not in the first row.
-    """
-
-    name: str
-    rows: list[list[str]]
-    columns: list[str] | None = None
 
 
 def read_source(path: Path) -> WeightedTrees | Cells:
@@ -58,15 +43,75 @@ def read_source(path: Path) -> WeightedTrees | Cells:
     content = read_bytes(path)
     if content.startswith(b"PAR1"):
         return _read_parquet(path)
+    if content.startswith(_GZIP):
+        path, content = path.with_suffix(""), unpacked(content, path.name)
+    if content.startswith(_ZIP):
+        return _read_workbook(path.name, content)
     for magic, what in _MAGIC:
         if content.startswith(magic):
             raise ValueError(f"{path.name} is {what}")
-    text = as_text(content, path.name)
+    text, notes = _decoded(content, path.name)
     if not text.strip():
         raise ValueError(f"{path.name} is empty; expected a table with one row for each item")
     if _holds_trees(path, text):
         return _read_trees(path.name, text)
-    return _read_delimited(path.name, text)
+    return replace(_read_delimited(path.name, text), notes=notes)
+
+
+def unpacked(content: bytes, name: str) -> bytes:
+    """What gzip has packed, if it is not too large."""
+    try:
+        with gzip.open(io.BytesIO(content)) as file:
+            whole = file.read(MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error):
+        raise ValueError(f"{name} is compressed (gzip) but damaged; make it again") from None
+    if len(whole) > MAX_BYTES:
+        raise ValueError(f"{name} has more than {MAX_BYTES:,} bytes when unpacked; use fewer rows")
+    return whole
+
+
+def _decoded(content: bytes, name: str) -> tuple[str, tuple[str, ...]]:
+    """The text of a file, and a note if it is in the encoding of old Windows programs."""
+    try:
+        return as_text(content, name), ()
+    except ValueError:
+        if any(byte < 32 and byte not in b"\t\n\r\f" for byte in set(content)):
+            raise  # not text at all
+        try:
+            text = content.decode(WINDOWS)
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"{name} is not text in UTF-8; save it as plain text with that encoding"
+            ) from None
+    return text, (f"{name} is not UTF-8 and was read as Windows-1252; check letters with accents",)
+
+
+def _read_workbook(name: str, content: bytes) -> Cells:
+    """The first sheet of an Excel workbook."""
+    try:
+        from openpyxl import load_workbook
+    except ModuleNotFoundError:
+        raise ImportError(
+            'Excel workbooks need openpyxl: pip install "hctrellis[excel]", or save the sheet as '
+            "CSV"
+        ) from None
+    try:
+        book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+        sheet = book.worksheets[0]
+        found = [_as_texts(row) for row in islice(sheet.values, MAX_ROWS + 2)]
+    except Exception:  # whatever openpyxl stumbles over
+        raise ValueError(
+            f"{name} is a zip archive that is no Excel workbook, or a damaged one; save the sheet "
+            "as CSV"
+        ) from None
+    rows = [[cell.strip() for cell in row] for row in found if any(cell.strip() for cell in row)]
+    if len(rows) > MAX_ROWS + 1:
+        raise _too_many(name)
+    width = max((k + 1 for row in rows for k, cell in enumerate(row) if cell), default=0)
+    rows = [(row + [""] * width)[:width] for row in rows]
+    more = len(book.worksheets) - 1
+    notes = () if more == 0 else (f"only the first sheet, {sheet.title!r:.40}, of {name} was read",)
+    return replace(_checked(name, rows), notes=notes)
 
 
 def _holds_trees(path: Path, text: str) -> bool:

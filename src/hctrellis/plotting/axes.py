@@ -120,7 +120,7 @@ def bare(ax: Axes) -> None:
 def show_scale(ax: Axes, title: str) -> None:
     """A light axis of numbers at the bottom."""
     ax.spines["bottom"].set_color(PALE)
-    ax.tick_params(axis="x", color=PALE, labelsize=LABEL_SIZE - 1.5)
+    ax.tick_params(axis="x", color=PALE, labelsize=LABEL_SIZE - 1)
     ax.set_xlabel(title, fontsize=LABEL_SIZE - 0.5)
 
 

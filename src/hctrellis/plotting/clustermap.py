@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.plotting.axes import bare, extent, new_axes
-from hctrellis.plotting.dendrogram import draw_branches, lay_out, support_values
+from hctrellis.plotting.axes import bare, extent, new_axes, show_scale
+from hctrellis.plotting.classes import Colors, label_colors
+from hctrellis.plotting.dendrogram import draw_branches, number_size, write_support
 from hctrellis.plotting.heatmap import (
     GAP,
     SCALE_SPACE,
@@ -22,9 +23,12 @@ from hctrellis.plotting.heatmap import (
     left_of,
     row_height,
 )
-from hctrellis.plotting.labels import Colors, label_colors, label_space
-from hctrellis.plotting.style import INK, PALE, require_matplotlib
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.plotting.labels import LABEL_SHARE, label_space
+from hctrellis.plotting.layout import lay_out
+from hctrellis.plotting.style import INK, LABEL_SIZE, PALE, require_matplotlib
+from hctrellis.plotting.subject import Subject, as_subject
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.support.checks import as_floats
 from hctrellis.tree import Tree
 
@@ -34,18 +38,20 @@ if TYPE_CHECKING:
 
     from hctrellis.support.types import FloatArray
 
-TREE_SIZE = 1.3  # of a tree at a side, if that is no more than a quarter of the axes
+TREE_SIZE = 1.5  # of a tree at a side, if that is no more than a quarter of the axes
 CELL_WIDTH, NARROWEST_MAP, WIDEST_MAP = 0.3, 2.0, 8.0  # of a new figure
 BOTH_SIDES = 0.25  # of the largest number: beyond this on the other side of 0, 0 is white
+NUMBER_ROOM = 0.22  # of the height of a tree, between its leaves and the map
+NUMBER_SHARE = 0.9  # of the size of numbers in a dendrogram, as there is less room
 MOST_LABEL = 24  # characters of the name of a column that a new figure has room for
 
 
 def plot_clustermap(
     table: npt.ArrayLike,
-    tree: Tree | Posterior,
+    tree: Tree | BasePosterior | ConsensusTree,
     ax: Axes | None = None,
     *,
-    column_tree: Tree | Posterior | None = None,
+    column_tree: Tree | BasePosterior | ConsensusTree | None = None,
     columns: Sequence[str] | None = None,
     colors: Colors | None = None,
     cmap: str | None = None,
@@ -58,13 +64,13 @@ def plot_clustermap(
     table : array_like, shape (n, d)
         Row i belongs to leaf i; those of a pandas DataFrame whose index has the labels of the
         leaves are found by label. Missing values (NaN) are grey.
-    tree : Tree or Posterior
+    tree : Posterior, Tree or ConsensusTree
         The tree of the rows; for a posterior, the MAP tree with the probabilities of its clusters
-        as shades of grey and, if the model has them, the heights of its merges.
+        and, if the model has them, the heights of its merges, with an axis.
     ax : matplotlib Axes, optional
         Where to draw the heat map: by default in a new figure. Trees and the colour scale are
         attached to these axes (``ax.child_axes``) and move with them.
-    column_tree : Tree or Posterior, optional
+    column_tree : Posterior, Tree or ConsensusTree, optional
         The tree of the columns, drawn above; without it, columns keep their own order.
     columns : sequence of str, optional
         Names of the columns: by default those of a DataFrame, else the labels of `column_tree`.
@@ -94,8 +100,8 @@ def plot_clustermap(
     [[1.0, 2.0], [2.0, 2.0], [8.0, 9.0]]
     """
     require_matplotlib()
-    rows = _side(tree, "tree")
-    upper = None if column_tree is None else _side(column_tree, "column_tree")
+    rows = as_subject(tree)
+    upper = None if column_tree is None else as_subject(column_tree)
     values, names = _arrange(table, columns, rows.tree, None if upper is None else upper.tree)
     shown = _names(rows.tree, label_colors(rows.tree.labels, colors))
     ax = _new_axes(shown.labels, names, values.shape[1], upper is not None) if ax is None else ax
@@ -110,21 +116,6 @@ def plot_clustermap(
         _attach_tree(ax, upper, top, upright=True)
     attach_scale(ax, image, title, top + GAP)
     return ax
-
-
-class _Side(NamedTuple):
-    """A tree at a side of the map, and the support of its nodes."""
-
-    tree: Tree
-    values: Sequence[float | None]
-
-
-def _side(given: object, what: str) -> _Side:
-    if isinstance(given, Posterior):
-        return _Side(given.map_tree, support_values(given.map_tree, given.cluster_probability))
-    if not isinstance(given, Tree):
-        raise TypeError(f"{what} must be a Tree or a Posterior; got {type(given).__name__}")
-    return _Side(given, support_values(given, None))
 
 
 def _names(tree: Tree, colors: Sequence[str]) -> Names:
@@ -195,13 +186,32 @@ def _new_axes(rows: Sequence[str], columns: Sequence[str], n_columns: int, upper
     )
 
 
-def _attach_tree(ax: Axes, side: _Side, size: float, upright: bool = False) -> None:
-    layout = lay_out(side.tree)
+def _attach_tree(ax: Axes, side: Subject, size: float, upright: bool = False) -> None:
+    layout = lay_out(side.tree, side.hidden)
     child = attach(ax, partial(above if upright else left_of, size))
-    draw_branches(child, side.tree, layout, side.values, upright=upright)
+    draw_branches(child, side, layout, upright=upright)
     bare(child)
     top, n = 1.03 * (layout.x[-1] or 1.0), side.tree.n_leaves
+    width, height = extent(ax)
     if upright:
         child.set(xlim=(-0.5, n - 0.5), ylim=(0.0, top))
     else:
-        child.set(xlim=(top, 0.0), ylim=(n - 0.5, -0.5))
+        room = NUMBER_ROOM * top if any(side.texts) else 0.0
+        child.set(xlim=(top, -room), ylim=(n - 0.5, -0.5))
+        child.hlines(range(n), -room, 0.0, color=PALE, linewidth=0.5)
+        if side.height:
+            _show_heights(child, side.height)
+    row = LABEL_SHARE * (width if upright else height) / n
+    write_support(child, side, layout, NUMBER_SHARE * number_size(row), upright)
+
+
+def _show_heights(child: Axes, height: str) -> None:
+    """A scale of heights below the tree of the rows."""
+    from matplotlib.ticker import MaxNLocator
+
+    child.spines["bottom"].set_visible(True)
+    child.xaxis.set_major_locator(MaxNLocator(3))
+    show_scale(child, height)
+    child.tick_params(axis="x", labelsize=LABEL_SIZE - 2, length=2.5, pad=1.5)
+    child.xaxis.label.set_fontsize(LABEL_SIZE - 2)
+    child.xaxis.labelpad = 1.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.plotting.axes import new_axes
-from hctrellis.plotting.dendrogram import leaf_rows
+from hctrellis.plotting.classes import Colors, label_colors
 from hctrellis.plotting.heatmap import (
     SCALE_SPACE,
     Names,
@@ -15,20 +15,21 @@ from hctrellis.plotting.heatmap import (
     draw_heatmap,
     row_height,
 )
-from hctrellis.plotting.labels import Colors, label_colors, label_space
+from hctrellis.plotting.labels import label_space
+from hctrellis.plotting.layout import leaf_rows
 from hctrellis.plotting.style import as_posterior, condition, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
     from hctrellis.tree import Tree
 
 SMALLEST_MAP = 2.8  # in a new figure
 
 
 def plot_coclustering(
-    post: Posterior,
+    post: BasePosterior,
     size: int | None = None,
     ax: Axes | None = None,
     *,

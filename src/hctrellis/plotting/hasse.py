@@ -11,7 +11,7 @@ from hctrellis.clusters import mask_leaves
 from hctrellis.support.checks import as_count
 
 if TYPE_CHECKING:
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
     from hctrellis.support.types import FloatArray
 
 WHOLE = 6  # leaves up to which all clusters are drawn
@@ -21,7 +21,7 @@ Place = tuple[float, float]
 """Column and row of a cluster."""
 
 
-def choose_clusters(post: Posterior, most: int | None, least: float | None) -> dict[int, float]:
+def choose_clusters(post: BasePosterior, most: int | None, least: float | None) -> dict[int, float]:
     """The clusters (masks) that are drawn, the largest first, and their probabilities."""
     n = post.n_leaves
     whole = n <= WHOLE and most is None and least is None
@@ -47,7 +47,7 @@ class Split(NamedTuple):
     probability: float
 
 
-def list_splits(post: Posterior, clusters: Mapping[int, float]) -> list[Split]:
+def list_splits(post: BasePosterior, clusters: Mapping[int, float]) -> list[Split]:
     """All splits between clusters, the least probable first."""
     found = []
     for parent in clusters:

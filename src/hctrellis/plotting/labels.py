@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hctrellis.plotting.style import INK, LABEL_SIZE, PALE, POINTS
+from hctrellis.plotting.style import LABEL_SIZE, PALE, POINTS
 from hctrellis.support.printable import printable
 
 if TYPE_CHECKING:
@@ -17,27 +17,13 @@ READABLE, SMALLEST = (
 )  # points: labels are cut rather than made smaller; left out if smaller
 LEADER = 26.0  # points between the end of a leaf's branch and its label: room for a number
 PAD = 3.0  # points between a leader and its label
-CHARACTER_WIDTH = 0.075  # of a label
+CHARACTER_WIDTH = 0.064  # of a label
 LONGEST = 60  # characters of a label that a new figure has room for
 LABEL_SHARE = 0.55  # of a width or height, at most
 MOST_LABELS = 0.8  # labels are made smaller until this share of them fits uncut, ...
 A_LITTLE_SMALLER = 0.85  # ... or all of them, if this factor is enough for that
 ROUNDED_UP = 0.5  # points by which size text may seem larger, as letters are whole pixels wide
 ROUNDING = 1e-6
-
-Colors = Mapping[str, str] | Sequence[str]
-"""A colour for each label: by label, or in the order of the leaves."""
-
-
-def label_colors(labels: Sequence[str], colors: Colors | None) -> list[str]:
-    """The colour of each label."""
-    if colors is None:
-        return [INK] * len(labels)
-    if isinstance(colors, Mapping):
-        return [colors.get(label, INK) for label in labels]
-    if len(colors) != len(labels):
-        raise ValueError(f"there are {len(colors)} colors for {len(labels)} leaves")
-    return list(colors)
 
 
 def literal(text: str) -> str:
@@ -91,6 +77,7 @@ def name_rows(
     size: float,
     room: float,
     leader: float = LEADER,
+    strip: float = 0.0,
 ) -> float:
     """Write labels to the right of the axes, with the tick marks as lines that lead to them.
 
@@ -102,6 +89,8 @@ def name_rows(
         For the labels and the lines that lead to them.
     leader : float
         Length of these lines, in points.
+    strip : float
+        Points left free between a line and its label.
 
     Returns
     -------
@@ -112,11 +101,17 @@ def name_rows(
     if size < SMALLEST:
         ax.set_yticks([])
         return 0.0
-    beside = (leader + PAD) / POINTS
+    beside = (leader + strip + PAD) / POINTS
     texts, size = fit_labels(labels, size, room - beside)
     ax.set_yticks(rows, texts)
     ax.tick_params(
-        axis="y", length=leader, width=0.6, color=PALE, pad=PAD, labelsize=size, labelright=True
+        axis="y",
+        length=leader,
+        width=0.6,
+        color=PALE,
+        pad=PAD + strip,
+        labelsize=size,
+        labelright=True,
     )
     for text, color in zip(ax.get_yticklabels(), colors, strict=True):
         text.set_color(color)

@@ -23,7 +23,7 @@ from hctrellis.tree import Tree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
     from hctrellis.support.types import FloatArray, Seed
 
 MOST_BINS = 60
@@ -36,7 +36,7 @@ SAME = 1e-9  # relative: log weights closer than this are the same
 
 
 def plot_log_weights(
-    post: Posterior,
+    post: BasePosterior,
     sample: int | TreeSample = 2000,
     truth: Tree | float | None = None,
     ax: Axes | None = None,
@@ -91,7 +91,7 @@ def plot_log_weights(
     return ax
 
 
-def _log_weight(post: Posterior, truth: Tree | float) -> float:
+def _log_weight(post: BasePosterior, truth: Tree | float) -> float:
     weight = post.potential.log_weight(truth) if isinstance(truth, Tree) else float(truth)
     if not math.isfinite(weight):
         raise ValueError(

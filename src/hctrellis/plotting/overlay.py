@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.plotting.axes import legend_above, new_axes
-from hctrellis.plotting.dendrogram import figure_size, leaf_rows, name_leaves, set_axes
-from hctrellis.plotting.labels import Colors, label_colors
+from hctrellis.plotting.classes import Classes, Colors, label_colors
+from hctrellis.plotting.dendrogram import figure_size, name_leaves, set_axes
+from hctrellis.plotting.layout import leaf_rows
 from hctrellis.plotting.style import INK, require_matplotlib
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.sample import TreeSample
 from hctrellis.support.colors import BLUE
 from hctrellis.support.keywords import renamed
@@ -32,7 +33,7 @@ FAINTEST_LINE = 0.015  # opacity: less cannot be seen
 
 @renamed(n="size")
 def plot_samples(
-    trees: Posterior | TreeSample,
+    trees: BasePosterior | TreeSample,
     size: int = 1000,
     ax: Axes | None = None,
     *,
@@ -87,15 +88,15 @@ def plot_samples(
     own = potential.with_heights(potential.align(guide))
     _draw_guide(ax, _lines([own], rows)[0])
     top = float(lines[..., 0].max(initial=0.0))
-    set_axes(ax, guide.n_leaves, top, own.heights is not None)
+    set_axes(ax, guide.n_leaves, top, "" if own.heights is None else potential.height_name)
     legend_above(ax, {f"{len(sample)} sampled trees": {"color": INK}, name: {"color": BLUE}})
     labels = potential.labels
-    name_leaves(ax, rows.tolist(), labels, label_colors(labels, colors))
+    name_leaves(ax, rows.tolist(), labels, Classes(label_colors(labels, colors), {}))
     return ax
 
 
 def _as_sample(trees: object, size: int, rng: Seed) -> TreeSample:
-    sample = trees.sample(size, rng) if isinstance(trees, Posterior) else trees
+    sample = trees.sample(size, rng) if isinstance(trees, BasePosterior) else trees
     if not isinstance(sample, TreeSample):
         raise TypeError(f"expected a Posterior or a TreeSample, got {type(trees).__name__}")
     if len(sample) == 0:
@@ -103,9 +104,9 @@ def _as_sample(trees: object, size: int, rng: Seed) -> TreeSample:
     return sample
 
 
-def _guide(trees: Posterior | TreeSample, sample: TreeSample) -> tuple[Tree, str]:
+def _guide(trees: BasePosterior | TreeSample, sample: TreeSample) -> tuple[Tree, str]:
     """The tree that gives the order, and what it is."""
-    if isinstance(trees, Posterior):
+    if isinstance(trees, BasePosterior):
         return trees.map_tree, "most probable tree"
     return sample[int(sample.log_weights.argmax())], "sampled tree of largest weight"
 

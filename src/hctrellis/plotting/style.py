@@ -5,12 +5,14 @@ Where two lines meet in one plot they differ in dashes as well as in colour.
 
 from __future__ import annotations
 
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
 
 INK, GREY, PALE = "#222222", "#555555", "#c8c8c8"
 DARKEST, FAINTEST = 0.13, 0.72  # greys of probability 1 and of 0
-LABEL_SIZE, NUMBER_SIZE = 9.5, 7.5  # points; less where rows are narrow
-ROW_HEIGHT = 0.27  # inches per leaf of a new figure
+LABEL_SIZE, NUMBER_SIZE = 8.0, 6.5  # points; less where rows are narrow
+ROW_HEIGHT = 0.165  # inches per leaf of a new figure
+MARGIN_HEIGHT = 0.5  # inches for the axis of heights
+COLUMN, TWO_COLUMNS, MOST_HEIGHT = 3.46, 7.2, 9.0  # inches: of a journal, and of its page
 POINTS = 72  # per inch
 
 
@@ -22,16 +24,16 @@ def require_matplotlib() -> None:
         raise ImportError('plots need matplotlib: pip install "hctrellis[plot]"') from None
 
 
-def as_posterior(given: object) -> Posterior:
+def as_posterior(given: object) -> BasePosterior:
     """A posterior, or an error that says what was given."""
-    if not isinstance(given, Posterior):
+    if not isinstance(given, BasePosterior):
         raise TypeError(f"expected a Posterior, as infer returns it; got {type(given).__name__}")
     return given
 
 
-def condition(post: Posterior) -> str:
+def condition(post: BasePosterior) -> str:
     """What probabilities are conditional on, in words; nothing if all trees were considered."""
-    return "" if post.is_exact else ", given the trellis"
+    return ", given the trellis" if post.method == "sparse" else ""
 
 
 def shade(probability: float | None) -> str:

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.plotting.dendrogram import MARGIN_HEIGHT, draw_dendrogram, support_values
-from hctrellis.plotting.labels import Colors, label_colors, label_space
+from hctrellis.plotting.classes import Classes, Colors, label_colors
+from hctrellis.plotting.dendrogram import draw_dendrogram
+from hctrellis.plotting.labels import label_space
 from hctrellis.plotting.style import (
     LABEL_SIZE,
+    MARGIN_HEIGHT,
+    MOST_HEIGHT,
     ROW_HEIGHT,
     as_posterior,
     condition,
     require_matplotlib,
 )
+from hctrellis.plotting.subject import as_subject
 from hctrellis.support.printable import show_probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
 
 MOST_WIDTH = 11.0  # of a new figure
-TREE_WIDTH, TITLE_HEIGHT = 3.0, 0.25
+TREE_WIDTH, TITLE_HEIGHT = 2.4, 0.25
 MOST_LABEL = 30  # characters
 DIGITS = 3
 
 
 def plot_top_trees(
-    post: Posterior,
+    post: BasePosterior,
     k: int = 4,
     axes: Sequence[Axes] | None = None,
     *,
@@ -78,10 +83,12 @@ def plot_top_trees(
     names = [first.labels[leaf] for leaf in first.leaf_order()]
     trees = [tree.reorder(names) for tree in ranked]
     shown = dict(zip(post.labels, label_colors(post.labels, colors), strict=True))
+    height = "" if first.heights is None else post.potential.height_name
     for number, (ax, tree) in enumerate(zip(given, trees, strict=False)):
-        values = support_values(tree, post.support(tree))
+        subject = replace(as_subject(tree, post.support(tree)), height=height)
         apart = [node for node, mask in enumerate(tree.masks) if mask not in trees[0]]
-        draw_dendrogram(ax, tree, values, [shown[name] for name in names], apart)
+        colored = Classes([shown[name] for name in tree.labels], {})
+        draw_dendrogram(ax, subject, colored, apart)
         words = _show(float(ranked.probabilities[number])) + condition(post)
         ax.set_title(f"{number + 1}: probability {words}", loc="left", fontsize=LABEL_SIZE)
     drawn = given[: len(trees)]
@@ -97,13 +104,13 @@ def _show(probability: float) -> str:
     return show_probability(probability, DIGITS)
 
 
-def _new_axes(post: Posterior, n_trees: int) -> list[Axes]:
+def _new_axes(post: BasePosterior, n_trees: int) -> list[Axes]:
     import matplotlib.pyplot as plt
 
     width = TREE_WIDTH + label_space(post.labels, MOST_LABEL)
     rows = math.ceil(n_trees / max(1, int(MOST_WIDTH / width)))
     across = math.ceil(n_trees / rows)
-    height = TITLE_HEIGHT + MARGIN_HEIGHT + ROW_HEIGHT * post.n_leaves
+    height = TITLE_HEIGHT + min(MOST_HEIGHT, MARGIN_HEIGHT + ROW_HEIGHT * post.n_leaves)
     _, grid = plt.subplots(
         rows,
         across,

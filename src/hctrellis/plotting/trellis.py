@@ -15,7 +15,6 @@ from hctrellis.plotting.axes import (
     new_axes,
     show_scale,
 )
-from hctrellis.plotting.dendrogram import leaf_rows
 from hctrellis.plotting.hasse import (
     Place,
     Split,
@@ -33,6 +32,7 @@ from hctrellis.plotting.labels import (
     shorten,
     text_width,
 )
+from hctrellis.plotting.layout import leaf_rows
 from hctrellis.plotting.style import (
     INK,
     NUMBER_SIZE,
@@ -50,7 +50,7 @@ from hctrellis.support.printable import printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
     from hctrellis.support.types import FloatArray
     from hctrellis.tree import Tree
 
@@ -74,7 +74,7 @@ Name = Callable[[int, float, float], str]
 
 
 def plot_trellis(
-    post: Posterior,
+    post: BasePosterior,
     ax: Axes | None = None,
     max_clusters: int | None = None,
     *,

@@ -5,9 +5,12 @@ Reports, plots, the estimator and the command line rely on this class alone.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +18,7 @@ import numpy as np
 from hctrellis.clusters import Cluster, cluster_mask, show_cluster
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.tree import Tree
+from hctrellis.trees.svg import format_svg
 
 if TYPE_CHECKING:
     from hctrellis.posterior.distribution import LogWeightDistribution
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from hctrellis.trellis.full import FullTrellis
     from hctrellis.trellis.sparse import SparseTrellis
 
+MOST_DRAWN = 150  # leaves of a tree that a notebook shows
 MAJORITY_MARGIN = 1e-9
 CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
 DISTRIBUTION_SIZE = 100_000  # trees listed or drawn for a distribution, unless told otherwise
@@ -256,6 +261,10 @@ class BasePosterior(ABC):
         """Trees drawn from the posterior."""
 
     @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the posterior to a file (.npz) that `hctrellis.load` reads, and return its path."""
+
+    @abstractmethod
     def expected_clusters_tree(self) -> Tree:
         """The tree with the largest expected number of correct clusters."""
 
@@ -273,6 +282,14 @@ class BasePosterior(ABC):
         if self.n_leaves > 1:
             support[(1 << self.n_leaves) - 1] = 1.0
         return ConsensusTree(self.labels, support, self.potential)
+
+    def _repr_html_(self) -> str:
+        """The tree with support and how it was obtained, for notebooks."""
+        tree = self.map_tree
+        support = self.support(tree) if self.is_reliable else {}
+        axis = "" if tree.heights is None else self.potential.height_name
+        picture = format_svg(tree, support, axis=axis) if self.n_leaves <= MOST_DRAWN else ""
+        return f"<div><code>{escape(repr(self))}</code><p>{escape(self.how)}</p>{picture}</div>"
 
     # ---- inside -------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from hctrellis.clusters import mask_leaves
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.lookup import Lookup
 from hctrellis.support.checks import as_count
 from hctrellis.tree import Tree
 
@@ -38,7 +39,8 @@ class Partition:
     masks : tuple of int
         The clusters; leaf i is bit i.
     probabilities : float64 array
-        The probability that a tree has each of them; 1 for a single leaf.
+        The probability that a tree has each of them; 1 for a single leaf, NaN where it cannot be
+        quoted.
     is_exact : bool
         Whether all partitions were considered, not only those of one tree.
     """
@@ -68,7 +70,7 @@ class Partition:
         return f"Partition({len(self)} clusters of {sizes} of {len(self.labels)} leaves)"
 
 
-def cut_tree(post: Posterior, tree: Tree, n_clusters: int) -> Partition:
+def cut_tree(post: BasePosterior, tree: Tree, n_clusters: int) -> Partition:
     """The clusters that remain of a tree without its highest merges.
 
     Parameters
@@ -93,7 +95,7 @@ def cut_tree(post: Posterior, tree: Tree, n_clusters: int) -> Partition:
     return _partition(post, _outermost(masks), is_exact=False)
 
 
-def probable_partition(post: Posterior, threshold: float = 0.5) -> Partition:
+def probable_partition(post: BasePosterior, threshold: float = 0.5) -> Partition:
     """The largest clusters, except the root, of probability above `threshold` (at least 1/2).
 
     Leaves in none of them stay single.
@@ -111,7 +113,7 @@ def probable_partition(post: Posterior, threshold: float = 0.5) -> Partition:
 
 
 def best_partition(
-    post: Posterior, n_clusters: int, total: Literal["leaves", "clusters"] = "leaves"
+    post: BasePosterior, n_clusters: int, total: Literal["leaves", "clusters"] = "leaves"
 ) -> Partition:
     """The n_clusters disjoint clusters that cover the leaves and are most probable.
 
@@ -175,7 +177,7 @@ def _subsets(mask: int) -> IntArray:
     return subsets
 
 
-def _best_cut(post: Posterior, n_clusters: int, by_size: bool) -> list[int]:
+def _best_cut(post: BasePosterior, n_clusters: int, by_size: bool) -> list[int]:
     """The clusters of greatest total worth that partition the leaves, all of one tree."""
     tree = post.expected_clusters_tree()
     n = tree.n_leaves
@@ -207,7 +209,7 @@ def _best_sums(left: FloatArray, right: FloatArray, most: int) -> FloatArray:
     return sums
 
 
-def _worth(post: Posterior, masks: Sequence[int], by_size: bool) -> FloatArray:
+def _worth(post: BasePosterior, masks: Sequence[int], by_size: bool) -> FloatArray:
     """The probability of each cluster, times its number of leaves if `by_size`."""
     probabilities = [post.cluster_probability(mask) for mask in masks]
     return np.array(probabilities) * ([mask.bit_count() for mask in masks] if by_size else 1.0)
@@ -216,9 +218,11 @@ def _worth(post: Posterior, masks: Sequence[int], by_size: bool) -> FloatArray:
 # ---- small things -----------------------------------------------------------------------------
 
 
-def _partition(post: Posterior, masks: Iterable[int], is_exact: bool = True) -> Partition:
+def _partition(post: BasePosterior, masks: Iterable[int], is_exact: bool = True) -> Partition:
     ordered = tuple(sorted(masks, key=lambda mask: mask & -mask))
-    probabilities = np.array([post.cluster_probability(mask) for mask in ordered])
+    known = Lookup(post)
+    values = [1.0 if mask.bit_count() == 1 else known.probability(mask) for mask in ordered]
+    probabilities = np.array([np.nan if value is None else value for value in values])
     return Partition(post.labels, ordered, probabilities, is_exact)
 
 
@@ -232,11 +236,11 @@ def _outermost(masks: list[int]) -> list[int]:
     return found
 
 
-def _singles(post: Posterior) -> list[int]:
+def _singles(post: BasePosterior) -> list[int]:
     return [1 << leaf for leaf in range(post.n_leaves)]
 
 
-def _as_number(n_clusters: object, post: Posterior) -> int:
+def _as_number(n_clusters: object, post: BasePosterior) -> int:
     number = as_count(n_clusters, "n_clusters")
     if number > post.n_leaves:
         raise ValueError(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +31,11 @@ from hctrellis.posterior.gradient import (
     solved_gradient,
 )
 from hctrellis.posterior.sample import TreeSample, draw
+from hctrellis.posterior.saved import write_posterior
 from hctrellis.posterior.splits import SplitTable, solved_splits
 from hctrellis.posterior.summary import RankedTrees, rank
 from hctrellis.posterior.table import ClusterTable
+from hctrellis.posterior.ties import count_best
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.constraint import Constraint, Rewards
 from hctrellis.support.checks import as_count
@@ -228,6 +232,12 @@ class Posterior(BasePosterior):
         self._check_possible()
         return self._solution.map_tree
 
+    @cached_property
+    def n_map_trees(self) -> int | None:
+        """The number of trees that share the largest weight, to rounding; None if very many do."""
+        self._check_possible()
+        return count_best(self._solution)
+
     @property
     def map_log_probability(self) -> float:
         """Log of the posterior probability of the MAP tree."""
@@ -401,6 +411,20 @@ class Posterior(BasePosterior):
         """
         rewards = Rewards(self.labels, self._probabilities)
         return self.potential.with_heights(self.trellis.solve(rewards, self._threads).map_tree)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the posterior to a file (.npz) that `hctrellis.load` reads, and return its path.
+
+        The model and the trees that are considered are written, as numbers and names (nothing is
+        pickled); the passes over them are run again when the file is read.
+
+        Raises
+        ------
+        ValueError
+            If the model is none of those that come with the package.
+        """
+        grown = None if self.growth is None else self.growth.as_dict()
+        return write_posterior(Path(path), self.potential, self.trellis, self.log_partition, grown)
 
     # ---- inside -------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from hctrellis.clusters import show_cluster
 from hctrellis.posterior.sample import TreeList
 from hctrellis.support.logs import FORBIDDEN, LOG2E
 from hctrellis.support.memory import check_fits
+from hctrellis.support.printable import printable, show_probability
 from hctrellis.tree import Tree
 from hctrellis.trees.newick import newick_text, quote_label
 
@@ -269,6 +270,40 @@ class ConsensusTree:
         for mask, probability in self.support.items():
             names[mask] = "" if mask == root else format(probability, support_format)
         return newick_text(root, lambda mask: parts.get(mask, ()), names)
+
+    def to_text(self, annotate: Callable[[int], str] | None = None) -> str:
+        """Draw it for a terminal, a line per node; by default with the probabilities.
+
+        Parameters
+        ----------
+        annotate : callable, optional
+            A function that takes the mask of a cluster and returns the text to show there.
+
+        Examples
+        --------
+        >>> print(ConsensusTree(("a", "b", "c"), {0b111: 1.0, 0b011: 0.93}).to_text())
+        ┐
+        ├─┐ 0.93
+        │ ├─ a
+        │ └─ b
+        └─ c
+        """
+        parts, root = self.children(), (1 << self.n_leaves) - 1
+        said = annotate or (lambda m: "" if m == root else show_probability(self.support[m]))
+        lines: list[str] = []
+        todo = [(root, "", "", "")]
+        while todo:
+            mask, head, stem, below = todo.pop()
+            if mask not in parts:
+                name = printable(self.labels[mask.bit_length() - 1])
+                lines.append(f"{head}{stem} {name}" if stem else name)
+                continue
+            lines.append(f"{head}{stem}┐ {said(mask)}".rstrip())
+            inner = head + below
+            for k, part in reversed([*enumerate(parts[mask])]):
+                last = k == len(parts[mask]) - 1
+                todo.append((part, inner, "└─" if last else "├─", "  " if last else "│ "))
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         shown = [show_cluster(mask, self.labels) for mask in sorted(self.support)]

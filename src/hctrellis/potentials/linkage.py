@@ -56,7 +56,8 @@ class Linkage(EnergyPotential):
         (n (n-1) / 2,), or a square matrix with ``metric="precomputed"``.
     method : {"single", "complete", "average", "centroid", "ward"}
     beta : float
-        Inverse temperature, >= 0, per unit of distance.
+        Inverse temperature, >= 0, per unit of distance. The default of 1 is a unit, not a choice:
+        `hctrellis.cluster` and `hctrellis.choose_beta` choose one, and say how.
     metric : str
         For a table: any metric of `scipy.spatial.distance.pdist`. "centroid" and "ward" need
         Euclidean distances.

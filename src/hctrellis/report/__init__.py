@@ -18,7 +18,8 @@ from hctrellis.support.keywords import renamed
 
 if TYPE_CHECKING:
     from hctrellis.clusters import Cluster
-    from hctrellis.posterior.posterior import Posterior
+    from hctrellis.posterior.base import BasePosterior
+    from hctrellis.report.findings import Findings
     from hctrellis.support.types import FloatArray
     from hctrellis.trust.beta import BetaChoice, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["report_html", "write_report"]
 
 
-def write_report(post: Posterior, path: str | os.PathLike[str], **options: Any) -> Path:
+def write_report(post: BasePosterior, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the report of a posterior to a file and return its path; see `report_html`."""
     from hctrellis.support.files import check_writable, write_text
 
@@ -37,7 +38,7 @@ def write_report(post: Posterior, path: str | os.PathLike[str], **options: Any) 
 
 @renamed(n_trees="k", n_samples="size")
 def report_html(
-    post: Posterior,
+    post: BasePosterior,
     *,
     title: str = "How sure is the tree?",
     question: str = "",
@@ -50,6 +51,7 @@ def report_html(
     sensitivity: Sequence[SensitivityRow] = (),
     bootstrap: BootstrapSupport | None = None,
     settings: Sequence[tuple[str, str]] = (),
+    model: str = "",
     sources: Sequence[str] = (),
     k: int = 10,
     size: int = 100,
@@ -84,6 +86,8 @@ def report_html(
         Support of clusters by resampling columns, see `hctrellis.bootstrap_support`.
     settings : sequence of (str, str)
         Names and values to list, before those that the posterior itself gives.
+    model : str
+        The model in words, for a sentence to copy into a paper; none is given without it.
     sources : sequence of str
         To be cited, besides the method.
     k : int
@@ -124,8 +128,25 @@ def report_html(
         values=values,
         groups=_as_groups(groups, post.labels),
         support=_as_support(bootstrap, post.labels),
+        sentences=_sentences(findings, model, beta, sensitivity, bootstrap),
     )
     return render(findings, page)
+
+
+def _sentences(
+    findings: Findings,
+    model: str,
+    beta: BetaChoice | None,
+    moves: Sequence[SensitivityRow],
+    bootstrap: BootstrapSupport | None,
+) -> list[str]:
+    """What to write in a paper about the clusters asked about, or the most probable ones."""
+    from hctrellis.report.paper import sentences
+
+    if not model:
+        return []
+    masks = [found.mask for found in findings.watched or findings.clusters]
+    return sentences(findings.post, masks, model, beta, moves, bootstrap)
 
 
 def _as_table(table: npt.ArrayLike | None, labels: Sequence[str]) -> FloatArray | None:
@@ -165,7 +186,7 @@ def _as_groups(
     if groups is None:
         return ()
     if isinstance(groups, Mapping):
-        return tuple(str(groups.get(label, "none")) for label in labels)
+        return tuple(str(groups.get(label) or "none") for label in labels)
     if len(groups) != len(labels):
         raise ValueError(
             f"{len(groups)} groups were given for {len(labels)} leaves; give one for each"

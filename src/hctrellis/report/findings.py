@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hctrellis.clusters import Cluster, cluster_mask
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.lookup import Lookup
+from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
 
@@ -22,14 +24,15 @@ MAX_CANDIDATES = 2000  # clusters that are looked through for rivals
 MAX_RIVALS = 5
 MAX_LISTED = 150
 MAX_PAIRED = 400  # leaves up to which pairs of leaves are shown
+MAX_PLACED = 200  # leaves up to which it is said how settled each is
 QUICK_LEAVES = 18  # up to here, one more pass over all trees takes no time to speak of
 
 
 class Found(NamedTuple):
-    """A cluster (leaf i is bit i) and its probability."""
+    """A cluster (leaf i is bit i) and its probability; None if it cannot be quoted."""
 
     mask: int
-    probability: float
+    probability: float | None
 
 
 class Pairs(NamedTuple):
@@ -46,9 +49,13 @@ class Findings:
     Attributes
     ----------
     post : Posterior
+    known : Lookup
+        The probabilities of clusters.
     trees : list of Tree
-        The most probable ones in order, the best first, with heights if the potential has them.
+        The most probable ones in order, the best first, with heights if the potential has them;
+        only the best that was found where trees were sampled.
     tree_probabilities : float64 array
+        Empty where they are not known.
     clusters : list of Found
         Those of the best tree and all other probable ones, the most probable first.
     rivals : dict from int to list of Found
@@ -58,9 +65,12 @@ class Findings:
     pairs : list of Pairs
     watched : list of Found
         The clusters that were asked about.
+    placements : Placements or None
+        How settled each item is; None where there are too few or too many items.
     """
 
-    post: Posterior
+    post: BasePosterior
+    known: Lookup
     trees: list[Tree]
     tree_probabilities: FloatArray
     clusters: list[Found]
@@ -68,6 +78,7 @@ class Findings:
     samples: list[Tree]
     pairs: list[Pairs]
     watched: list[Found]
+    placements: Placements | None = None
 
     @property
     def tree(self) -> Tree:
@@ -81,7 +92,7 @@ class Findings:
 
 
 def collect(
-    post: Posterior,
+    post: BasePosterior,
     watch: Iterable[Cluster] = (),
     k: int = 10,
     size: int = 100,
@@ -90,21 +101,39 @@ def collect(
     """Ask a posterior for all that a report shows."""
     index_of = {label: i for i, label in enumerate(post.labels)}
     asked = [cluster_mask(items, index_of, post.n_leaves) for items in watch]
-    ranked = post.top_trees(k)
+    known = Lookup(post)
+    trees, probabilities = _best(post, k)
     likely = _likely(post)
-    listed = _listed(post, likely, ranked[0])
-    inner = [mask for tree in ranked for mask in below_root(tree)]
+    listed = _listed(known, likely, trees[0])
+    inner = [mask for tree in trees for mask in below_root(tree)]
     masks = dict.fromkeys([*(found.mask for found in (*likely, *listed)), *inner, *asked])
     return Findings(
         post=post,
-        trees=[*ranked],
-        tree_probabilities=ranked.probabilities,
+        known=known,
+        trees=trees,
+        tree_probabilities=probabilities,
         clusters=listed,
         rivals={mask: _rivals(mask, likely) for mask in masks},
-        samples=[*post.sample(size, rng)],
+        samples=[*post.sample(size, rng)] if post.is_reliable else [],
         pairs=_pairs(post),
-        watched=[Found(mask, post.cluster_probability(mask)) for mask in asked],
+        watched=[Found(mask, known.probability(mask)) for mask in asked],
+        placements=_placements(post, rng),
     )
+
+
+def _best(post: BasePosterior, k: int) -> tuple[list[Tree], FloatArray]:
+    """The best trees in order and their probabilities; one where others are not known."""
+    if post.method != "sampled":
+        ranked = post.top_trees(k)
+        return [*ranked], ranked.probabilities
+    log_p = post.map_log_probability if post.is_reliable else None
+    return [post.map_tree], np.exp([] if log_p is None else [log_p])
+
+
+def _placements(post: BasePosterior, rng: Seed) -> Placements | None:
+    if not post.is_reliable or not 3 < post.n_leaves <= MAX_PLACED:
+        return None
+    return unsettled(post, rng=rng)
 
 
 def below_root(tree: Tree) -> list[int]:
@@ -112,17 +141,19 @@ def below_root(tree: Tree) -> list[int]:
     return list(tree.masks[tree.n_leaves : -1])
 
 
-def _likely(post: Posterior) -> list[Found]:
+def _likely(post: BasePosterior) -> list[Found]:
+    if not post.is_reliable:
+        return []
     table = post.cluster_probabilities(RIVAL)
     pairs = zip(table.masks, table.probabilities.tolist(), strict=True)
     return [Found(mask, p) for mask, p in pairs][:MAX_CANDIDATES]
 
 
-def _listed(post: Posterior, likely: list[Found], best: Tree) -> list[Found]:
-    listed = [found for found in likely if found.probability >= LISTED][:MAX_LISTED]
+def _listed(known: Lookup, likely: list[Found], best: Tree) -> list[Found]:
+    listed = [found for found in likely if (found.probability or 0.0) >= LISTED][:MAX_LISTED]
     there = {found.mask for found in listed}
-    inner = [Found(m, post.cluster_probability(m)) for m in below_root(best) if m not in there]
-    return sorted([*listed, *inner], key=lambda found: -found.probability)
+    inner = [Found(m, known.probability(m)) for m in below_root(best) if m not in there]
+    return sorted([*listed, *inner], key=lambda found: -(found.probability or 0.0))
 
 
 def _rivals(mask: int, likely: list[Found]) -> list[Found]:
@@ -134,9 +165,9 @@ def _rivals(mask: int, likely: list[Found]) -> list[Found]:
     return [found for _, found in zip(range(MAX_RIVALS), crossing, strict=False)]
 
 
-def _pairs(post: Posterior) -> list[Pairs]:
+def _pairs(post: BasePosterior) -> list[Pairs]:
     n = post.n_leaves
-    if n > MAX_PAIRED or n < 3:
+    if n > MAX_PAIRED or n < 3 or not post.is_reliable:
         return []
     quick = n <= QUICK_LEAVES or not post.is_exact
     sizes = {2, n // 4, n // 2, 3 * n // 4} if quick else {n // 2}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.potentials.base import Potential
 from hctrellis.report.findings import Findings
 from hctrellis.report.page import Chart, Note
@@ -27,7 +27,7 @@ RATIO = (
 )
 
 
-def meaning(post: Posterior) -> Note:
+def meaning(post: BasePosterior) -> Note:
     """How a tree is weighed, and what a probability is."""
     from hctrellis.clades.distribution import CladeDistribution
 

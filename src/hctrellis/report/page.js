@@ -18,7 +18,15 @@ function probability(p) {
   return text;
 }
 
+// A probability with its standard error, if it was sampled; words if it cannot be quoted.
+function told(cluster) {
+  if (cluster.p === null) return "not known";
+  if (!cluster.e) return probability(cluster.p);
+  return `${cluster.e < 0.0095 ? probability(cluster.p) : short(cluster.p)} ± ${Number(Math.max(cluster.e, 0.001).toPrecision(1))}`;
+}
+
 function short(p) {
+  if (p === null) return "";
   const text = p.toFixed(2);
   if (text === "1.00" && p < 1) return ">0.99";
   if (text === "0.00" && p > 0) return "<0.01";
@@ -26,6 +34,7 @@ function short(p) {
 }
 
 function grade(p) {
+  if (p === null) return "no number to quote";
   return data.grades.find(([bound]) => p >= bound)[1];
 }
 
@@ -61,7 +70,7 @@ function fitted(text, width, font) {
 }
 
 function grey(p) {
-  const level = Math.round(255 * (FAINT + (DARK - FAINT) * p));
+  const level = Math.round(255 * (FAINT + (DARK - FAINT) * (p ?? 1)));
   return `rgb(${level},${level},${level})`;
 }
 
@@ -95,7 +104,7 @@ function shownChildren(tree) {
     const found = [...parts(left), ...parts(right)];
     lists.push(found);
     const cluster = tree.nodes[k];
-    if (cluster === ROOT || data.clusters[cluster].p >= state.least) below.set(n + k, found);
+    if (cluster === ROOT || (data.clusters[cluster].p ?? 1) >= state.least) below.set(n + k, found);
   });
   return below;
 }
@@ -176,7 +185,7 @@ function drawNode(parent, f, tree, node, children, place, x, y, crowded) {
   const cluster = data.clusters[index];
   const at = { x: x(place.height[node]), y: y(place.y[node]) };
   const ends = children.map((child) => y(place.y[child]));
-  const label = `${names(cluster.m)}: probability ${probability(cluster.p)}`;
+  const label = `${names(cluster.m)}: probability ${told(cluster)}`;
   const group = svg("g", { class: "node", tabindex: 0, role: "button", "aria-label": label,
                            "data-cluster": index }, parent);
   if (index === state.chosen) group.classList.add("chosen");
@@ -190,7 +199,7 @@ function drawNode(parent, f, tree, node, children, place, x, y, crowded) {
     svg("text", { class: "support", x: at.x + 6, y: gap + 4, "font-size": f.small ? 10.5 : 11.5 },
         group, short(cluster.p));
   }
-  tell(group, () => [`Probability ${probability(cluster.p)} (${grade(cluster.p)})`,
+  tell(group, () => [`Probability ${told(cluster)} (${grade(cluster.p)})`,
                      `${cluster.m.length} members: ${names(cluster.m)}`]);
   group.addEventListener("click", () => choose(index));
   group.addEventListener("keydown", (event) => {
@@ -287,11 +296,11 @@ function showDetail() {
   const close = html("button", { class: "close", type: "button", "aria-label": "Close" }, "×");
   close.addEventListener("click", () => choose(null));
   const parts = [close, html("h3", {}, `{${names(cluster.m)}}`),
-    html("p", {}, `is a cluster with probability ${probability(cluster.p)} (${grade(cluster.p)}).`)];
+    html("p", {}, `is a cluster with probability ${told(cluster)} (${grade(cluster.p)}).`)];
   if (cluster.rivals.length === 0) {
     parts.push(html("p", {}, `No cluster that excludes it has a probability of ${data.rival} or more.`));
   } else {
-    parts.push(html("p", {}, "Its strongest competitors; no tree has both it and one of these:"),
+    parts.push(html("p", {}, "Its strongest rivals; no tree has both it and one of these:"),
                html("ul", {}, ...cluster.rivals.map((rival) => rivalItem(cluster, rival))));
   }
   panel.replaceChildren(...parts);
@@ -300,7 +309,7 @@ function showDetail() {
 function rivalItem(cluster, index) {
   const rival = data.clusters[index];
   const button = html("button", { type: "button", "data-rival": index },
-    html("b", {}, probability(rival.p)), html("span", {}, compared(rival.m, cluster.m)));
+    html("b", {}, told(rival)), html("span", {}, compared(rival.m, cluster.m)));
   button.addEventListener("click", () => choose(index));
   button.addEventListener("pointerenter", () => point(index));
   button.addEventListener("pointerleave", () => point(null));
@@ -321,7 +330,7 @@ function setThreshold() {
   state.least = Number(by("threshold").value);
   by("least").textContent = state.least.toFixed(2);
   for (const row of document.querySelectorAll("#clusters tr[data-cluster]")) {
-    row.hidden = data.clusters[row.dataset.cluster].p < state.least;
+    row.hidden = (data.clusters[row.dataset.cluster].p ?? 1) < state.least;
   }
   draw();
 }
@@ -329,13 +338,17 @@ function setThreshold() {
 function setTree(k) {
   state.tree = k;
   by("which").value = String(k);
+  by("drawn").textContent = k === 0 ? data.heading : `The most probable trees: number ${k + 1}`;
   draw();
 }
 
 function listen() {
+  if (data.samples.length === 0) by("overlay").parentElement.style.display = "none";
   by("threshold").addEventListener("input", setThreshold);
   by("which").addEventListener("change", () => setTree(Number(by("which").value)));
   by("overlay").addEventListener("change", () => { state.overlay = by("overlay").checked; draw(); });
+  by("save-svg").addEventListener("click", saveSvg);
+  by("save-png").addEventListener("click", savePng);
   addEventListener("keydown", (event) => { if (event.key === "Escape") choose(null); });
   for (const row of document.querySelectorAll("#clusters tr[data-cluster]")) {
     row.addEventListener("click", () => { choose(Number(row.dataset.cluster)); by("tree").scrollIntoView(); });
@@ -343,6 +356,70 @@ function listen() {
   for (const row of document.querySelectorAll("#top tr[data-tree]")) {
     row.addEventListener("click", () => { setTree(Number(row.dataset.tree)); by("tree").scrollIntoView(); });
   }
+}
+
+// ---- saving the drawing ----------------------------------------------------------------------
+
+const COPIED = ["fill", "stroke", "stroke-width", "stroke-opacity", "opacity", "font-family", "font-size",
+                "font-weight", "text-anchor"];
+
+// The drawing as it is shown, with its looks written into it, so that it can stand alone. What only
+// answers the pointer is left out; text stays text.
+function standalone() {
+  const shown = by("dendrogram").querySelector("svg"), copy = shown.cloneNode(true);
+  const from = [...shown.querySelectorAll("*")], to = [...copy.querySelectorAll("*")];
+  from.forEach((element, k) => {
+    const style = getComputedStyle(element);
+    for (const name of COPIED) to[k].setAttribute(name, style.getPropertyValue(name));
+    for (const name of ["class", "tabindex", "role", "aria-label"]) to[k].removeAttribute(name);
+  });
+  from.forEach((element, k) => { if (element.classList.contains("hit")) to[k].remove(); });
+  const [, , width, high] = shown.getAttribute("viewBox").split(" ").map(Number);
+  const tall = high + drawKey(copy, width, high);
+  const size = { xmlns: SVG, width, height: tall, viewBox: `0 0 ${width} ${tall}` };
+  for (const [name, value] of Object.entries(size)) copy.setAttribute(name, value);
+  copy.prepend(svg("rect", { width, height: tall, fill: "#ffffff" }));
+  return { text: new XMLSerializer().serializeToString(copy), width, height: tall };
+}
+
+// The colours of the groups, below the drawing; returns how high that is.
+function drawKey(parent, width, top) {
+  if (!data.groups) return 0;
+  const family = getComputedStyle(document.body).fontFamily;
+  pen.font = `12px ${family}`;
+  let x = 10, y = top + 14;
+  data.group_names.forEach((name, k) => {
+    const wide = pen.measureText(name).width + 34;
+    if (x + wide > width && x > 10) { x = 10; y += 18; }
+    svg("circle", { cx: x + 5, cy: y - 4, r: 4.5, fill: data.palette[k] }, parent);
+    svg("text", { x: x + 14, y, "font-size": 12, "font-family": family, fill: INK }, parent, name);
+    x += wide;
+  });
+  return y - top + 8;
+}
+
+function download(address, ending) {
+  const name = (document.title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "") || "tree").slice(0, 60);
+  const link = html("a", { href: address, download: `${name}.${ending}` });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+const asAddress = (text) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+
+function saveSvg() { download(asAddress(standalone().text), "svg"); }
+
+function savePng() {
+  const drawing = standalone(), image = new Image(), canvas = document.createElement("canvas");
+  const scale = Math.min(4, Math.max(1, 12000 / Math.max(drawing.width, drawing.height)));
+  image.addEventListener("load", () => {
+    canvas.width = drawing.width * scale;
+    canvas.height = drawing.height * scale;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    download(canvas.toDataURL("image/png"), "png");
+  });
+  image.src = asAddress(drawing.text);
 }
 
 // ---- charts ----------------------------------------------------------------------------------

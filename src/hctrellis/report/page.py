@@ -16,27 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from hctrellis._version import __version__
 from hctrellis.clusters import mask_leaves
+from hctrellis.posterior.base import Estimate
+from hctrellis.posterior.placements import ItemRow
 from hctrellis.report import words
 from hctrellis.report.findings import LISTED, MAX_PAIRED, RIVAL, Findings, Found, below_root
+from hctrellis.support.colors import MISSING_COLOR, PALETTE
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
-PALETTE = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#7a5195",
-    "#8c6d31",
-    "#222222",
-    "#b0a500",
-)
+NO_GROUP = "none"  # of items without a group
 ROOT = -1  # the cluster of all leaves, in the numbers of the page
 SHOWN_ROWS, SHOWN_COLUMNS = 200, 12  # of the data
+SHOWN_ITEMS = 8  # the least settled
 SHOWN_CLUSTERS = 12  # the others are shown on a click
 
 
@@ -100,6 +93,8 @@ class Page:
         A group for each leaf; empty if there are none.
     support : sequence of (str, dict)
         Names of further columns of the table of clusters, with their values by mask.
+    sentences : sequence of str
+        What to write in a paper.
     """
 
     title: str
@@ -112,6 +107,7 @@ class Page:
     values: FloatArray | None = None
     groups: Sequence[str] = ()
     support: Sequence[tuple[str, dict[int, float]]] = field(default=())
+    sentences: Sequence[str] = ()
 
 
 def render(findings: Findings, page: Page) -> str:
@@ -124,6 +120,7 @@ def render(findings: Findings, page: Page) -> str:
         question=_question(page),
         caution=_cautions(findings),
         summary="\n".join(f"<p>{escape(text)}</p>" for text in words.summary(findings)),
+        heading=escape(_heading(findings)),
         choices=_choices(findings),
         overlay=escape(f"overlay {words.counted(len(findings.samples), 'sampled tree')}"),
         legend=_legend(page.groups),
@@ -135,6 +132,8 @@ def render(findings: Findings, page: Page) -> str:
         pairs=_pairs(findings),
         ranking=escape(_ranking(findings)),
         trees=_trees(findings),
+        items=_items(findings),
+        paper=_paper(page.sentences),
         meaning="\n".join(_note(note, k) for k, note in enumerate(page.notes)),
         settings="\n".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in page.settings
@@ -190,8 +189,13 @@ def _question(page: Page) -> str:
 
 
 def _choices(findings: Findings) -> str:
-    names = ["the most probable", *(f"number {k}" for k in range(2, len(findings.trees) + 1))]
+    first = "the most probable" if findings.post.method != "sampled" else "the best found"
+    names = [first, *(f"number {k}" for k in range(2, len(findings.trees) + 1))]
     return "".join(f'<option value="{k}">{name}</option>' for k, name in enumerate(names))
+
+
+def _heading(findings: Findings) -> str:
+    return "The best tree found" if findings.post.method == "sampled" else "The most probable tree"
 
 
 def _legend(groups: Sequence[str]) -> str:
@@ -203,11 +207,14 @@ def _legend(groups: Sequence[str]) -> str:
 
 
 def _group_names(groups: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(groups))
+    return sorted(dict.fromkeys(groups), key=lambda name: (name == NO_GROUP, name))
 
 
 def _palette(groups: Sequence[str]) -> list[str]:
-    return [PALETTE[k % len(PALETTE)] for k in range(len(_group_names(groups)))]
+    """A colour for each group; grey for items without one."""
+    names = [name for name in _group_names(groups) if name != NO_GROUP]
+    known = {name: PALETTE[k % len(PALETTE)] for k, name in enumerate(names)}
+    return [known.get(name, MISSING_COLOR) for name in _group_names(groups)]
 
 
 def _scale(findings: Findings) -> str:
@@ -217,14 +224,17 @@ def _scale(findings: Findings) -> str:
 
 
 def _drawn(findings: Findings) -> str:
-    post = findings.post
-    return findings.tree.to_text(lambda mask: words.shown(post.cluster_probability(mask)))
+    if not findings.post.is_reliable:
+        return findings.tree.to_text()
+    return findings.tree.to_text(lambda mask: words.with_error(findings.known.estimate(mask)))
 
 
 def _listing(findings: Findings) -> str:
+    if not findings.post.is_reliable:
+        return "The clusters of the best tree found, for which there is no probability to quote."
     return (
         f"All clusters of probability {LISTED:g} or more, and those of the most probable tree; "
-        "below each stands the most probable cluster that excludes it."
+        "below each stands its strongest rival, the most probable cluster that excludes it."
     )
 
 
@@ -232,7 +242,7 @@ def _grades() -> str:
     (strong, _), (good, _), (weak, _), _ = words.GRADES
     return (
         f"Strong: {strong} or more. Good: {good} or more. Weak: {weak} or more; clusters above one "
-        "half never exclude each other. Open: less."
+        "half never exclude each other. Undecided: less."
     )
 
 
@@ -244,7 +254,8 @@ def _clusters(findings: Findings, page: Page, numbers: dict[int, int]) -> str:
     for found in listed:
         attributes = f' data-cluster="{numbers[found.mask]}"'
         attributes += ' class="watched"' if found.mask in watched else ""
-        cells = [_bar(found.probability), *(_support(column, found) for column in page.support)]
+        cells = [_bar(findings.known.estimate(found.mask))]
+        cells += [_support(column, found) for column in page.support]
         rows.append(f"<tr{attributes}>{''.join(cells)}{_cluster_cell(findings, found)}</tr>")
     if len(rows) <= SHOWN_CLUSTERS:
         return _table(head, rows)
@@ -258,10 +269,14 @@ def _cluster_cell(findings: Findings, found: Found) -> str:
     rivals = findings.rivals[found.mask]
     size = found.mask.bit_count()
     text = words.members(found.mask, labels)
-    note = f"{size} items, {words.grade(found.probability)}"
+    note = f"{size} items, {words.grade(found.probability)}".removesuffix(", ")
     if rivals:
         best = rivals[0]
-        note += f"; against {words.braced(best.mask, labels)} with {words.shown(best.probability)}"
+        rival = words.braced(best.mask, labels)
+        if rival == words.braced(found.mask, labels):
+            rival += f", {words.exchanged(best.mask, found.mask, labels)},"
+        known = words.with_error(findings.known.estimate(best.mask))
+        note += f"; strongest rival {rival} with {known}"
     return f"<td>{escape(text)}<small>{escape(note)}</small></td>"
 
 
@@ -270,10 +285,11 @@ def _support(column: tuple[str, dict[int, float]], found: Found) -> str:
     return f"<td>{'' if value is None else escape(words.shown(value))}</td>"
 
 
-def _bar(probability: float) -> str:
+def _bar(estimate: Estimate | None) -> str:
+    width = 0.0 if estimate is None else 100 * estimate.value
     return (
-        f'<td class="bar"><span>{escape(words.shown(probability))}</span>'
-        f'<i style="--p:{100 * probability:.1f}%" aria-hidden="true"></i></td>'
+        f'<td class="bar"><span>{escape(words.with_error(estimate))}</span>'
+        f'<i style="--p:{width:.1f}%" aria-hidden="true"></i></td>'
     )
 
 
@@ -307,23 +323,71 @@ def _pairs(findings: Findings) -> str:
     )
 
 
+def _items(findings: Findings) -> str:
+    """Which items are unsettled."""
+    placed = findings.placements
+    if placed is None:
+        return ""
+    rows = [_item_row(row) for row in placed.rows[:SHOWN_ITEMS]]
+    head = ("item", "places", "most often first joined with", "next")
+    texts = [words.about_rogues(placed), words.about_places(placed)]
+    said = "".join(f"<p>{escape(text)}</p>" for text in texts if text)
+    title = '<section id="items"><h2>Which items are unsettled</h2>'
+    return f"{title}{said}{_table(head, rows)}</section>"
+
+
+def _item_row(row: ItemRow) -> str:
+    def near(cluster: frozenset[str], probability: float) -> str:
+        if not cluster:
+            return ""
+        names = words.listed(sorted(cluster - {row.item}), 3)
+        return f"{names} ({words.shown(probability)})"
+
+    first, second = (
+        near(row.neighbourhood, row.probability),
+        near(row.second, row.second_probability),
+    )
+    cells = (row.item, f"{row.places:.1f}", first, second)
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _paper(sentences: Sequence[str]) -> str:
+    """Sentences to copy into a paper."""
+    if not sentences:
+        return ""
+    return (
+        '<section id="paper"><h2>What to write in your paper</h2>'
+        '<p class="note">To copy, and to keep in this order: how trees were weighed, how beta was '
+        "chosen, then what was found.</p>"
+        f"<blockquote>{escape(' '.join(sentences))}</blockquote></section>"
+    )
+
+
 def _ranking(findings: Findings) -> str:
+    if findings.post.method == "sampled":
+        return (
+            "Sampled trees do not tell which trees come second or third. The one drawn above is "
+            "the best that was found."
+        )
     total = words.tiny(float(findings.tree_probabilities.sum()))
     if len(findings.trees) == 1:
         return f"Only one tree is possible; its probability is {total}."
     return (
-        f"Together, the {len(findings.trees)} most probable trees have {total} of all probability."
+        f"Together, the {len(findings.trees)} most probable trees have {total} of all probability. "
+        "A click draws one above."
     )
 
 
 def _trees(findings: Findings) -> str:
+    if findings.post.method == "sampled":
+        return ""
     best = below_root(findings.tree)
     body = []
-    pairs = zip(findings.trees, findings.tree_probabilities.tolist(), strict=True)
-    for k, (tree, probability) in enumerate(pairs):
+    known = [words.tiny(p) for p in findings.tree_probabilities.tolist()]
+    for k, (tree, probability) in enumerate(zip(findings.trees, known, strict=True)):
         text = words.difference(below_root(tree), best, findings.labels)
         body.append(
-            f'<tr data-tree="{k}"><td>{k + 1}</td><td>{words.tiny(probability)}</td>'
+            f'<tr data-tree="{k}"><td>{k + 1}</td><td>{probability}</td>'
             f"<td>{escape(text)}</td></tr>"
         )
     return _table(("", "probability", "what differs"), body)
@@ -341,7 +405,7 @@ def _note(note: Note, number: int) -> str:
 
 
 def _cell(value: str | float) -> str:
-    return f"<td>{escape(value)}</td>" if isinstance(value, str) else _bar(value)
+    return f"<td>{escape(value)}</td>" if isinstance(value, str) else _bar(Estimate(value, 0.0))
 
 
 def _data(labels: Sequence[str], page: Page) -> str:
@@ -372,10 +436,11 @@ def _numbers(findings: Findings) -> dict[int, int]:
 
 
 def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[str, Any]:
-    probability = findings.post.cluster_probability
+    estimate = findings.known.estimate
     names = _group_names(page.groups)
     strong = {leaf for found in findings.watched for leaf in mask_leaves(found.mask)}
     return {
+        "heading": _heading(findings),
         "labels": findings.labels,
         "groups": [names.index(group) for group in page.groups] or None,
         "group_names": names,
@@ -387,7 +452,7 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
         "clusters": [
             {
                 "m": mask_leaves(mask),
-                "p": float(probability(mask)),
+                **_known(estimate(mask)),
                 "rivals": [numbers[rival.mask] for rival in findings.rivals[mask]],
             }
             for mask in numbers
@@ -409,6 +474,13 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
             f"curve-{k}": _lines(note.curve) for k, note in enumerate(page.notes) if note.curve
         },
     }
+
+
+def _known(estimate: Estimate | None) -> dict[str, float | None]:
+    """A probability and its standard error; nulls if it cannot be quoted."""
+    if estimate is None:
+        return {"p": None, "e": 0.0}
+    return {"p": float(estimate.value), "e": float(estimate.error)}
 
 
 def _shape(tree: Tree) -> dict[str, Any]:

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hctrellis.clusters import mask_labels
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior, Estimate
+from hctrellis.posterior.lookup import Lookup
+from hctrellis.posterior.placements import Placements
 from hctrellis.report.findings import Findings, Found, below_root
 from hctrellis.support.printable import show_probability
 
 if TYPE_CHECKING:
     from hctrellis.clades.distribution import CladeDistribution
 
-GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "open"))
+GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "undecided"))
 """What a probability is called: the first name whose bound it reaches."""
 
 SHOWN_NAMES = 6
+DOUBTS = 3  # clusters about which chains disagree that are named
 FEW = 5  # a cluster that was seen in fewer trees may be there by chance
 LARGEST_WRITTEN = 10**18
 
@@ -38,14 +41,16 @@ BIBTEX = """\
 }"""
 
 
-def grade(probability: float) -> str:
-    """What a probability is called.
+def grade(probability: float | None) -> str:
+    """What a probability is called; nothing if there is none.
 
     Examples
     --------
     >>> [grade(p) for p in (1.0, 0.9, 0.5, 0.1)]
-    ['strong', 'good', 'weak', 'open']
+    ['strong', 'good', 'weak', 'undecided']
     """
+    if probability is None:
+        return ""
     return next(name for bound, name in GRADES if probability >= bound)
 
 
@@ -144,36 +149,63 @@ def summary(findings: Findings) -> list[str]:
     return [weighed(findings.post), *_clusters(findings), _best_tree(findings)]
 
 
-def weighed(post: Posterior) -> str:
-    """Which trees were weighed."""
+def weighed(post: BasePosterior) -> str:
+    """Which trees were weighed, or how they were sampled."""
     from hctrellis.clades.distribution import CladeDistribution
 
-    if isinstance(post.potential, CladeDistribution):
+    model = post.potential
+    if isinstance(model, CladeDistribution):
         return (
-            f"Trees read: {post.potential.n_observed:,}, over {post.n_leaves} items"
-            f"{_counting(post.potential)}. "
+            f"Trees read: {model.n_observed:,}, over {post.n_leaves} items{_counting(model)}. "
             "Each split of a cluster is as probable as it is frequent among the trees that have "
-            f"the cluster; this gives a probability to {counted(post.n_trees, 'tree')}."
+            f"the cluster; this gives a probability to {counted(_n_trees(post), 'tree')}."
         )
-    if post.is_exact and post.n_trees == 1:
+    if not post.is_reliable:
+        return (
+            f"{post.n_leaves} items are too many to weigh every tree, so trees were sampled; but "
+            "this gave no probability that can be quoted."
+        )
+    if post.method == "sampled":
+        how = capitalised(post.how.removeprefix("Sampled: "))
+        return (
+            f"{post.n_leaves} items are too many to weigh every tree, so trees were sampled, and "
+            f"every probability has a standard error. {how}"
+        )
+    if post.is_exact and _n_trees(post) == 1:
         return f"There is only one possible tree over the {counted(post.n_leaves, 'item')}."
     if post.is_exact:
         return (
-            f"All {counted(post.n_trees, 'binary tree')} over the {post.n_leaves} items were "
+            f"All {counted(_n_trees(post), 'binary tree')} over the {post.n_leaves} items were "
             "weighed; nothing was left out or sampled."
         )
     return (
-        f"{post.n_leaves} items are too many to weigh every tree. {counted(post.n_trees, 'tree')} "
-        f"were weighed, all that can be made of {post.trellis.n_clusters:,} promising clusters. So "
-        "log Z is a lower bound, and every probability below is conditional on these trees."
+        f"{post.n_leaves} items are too many to weigh every tree. "
+        f"{counted(_n_trees(post), 'tree')} were weighed, all that can be made of "
+        f"{post.trellis.n_clusters:,} promising clusters. So log Z is a lower bound, and every "
+        "probability below is conditional on these trees."
     )
+
+
+def capitalised(text: str) -> str:
+    """Text that begins with a capital letter.
+
+    Examples
+    --------
+    >>> capitalised("eight chains agree.")
+    'Eight chains agree.'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def _n_trees(post: BasePosterior) -> int:
+    return int(getattr(post, "n_trees", 0))
 
 
 def _counting(model: CladeDistribution) -> str:
     return "" if model.n_draws == model.n_observed else ", which count by their weights"
 
 
-def interval(post: Posterior, mask: int) -> tuple[float, float] | None:
+def interval(post: BasePosterior, mask: int) -> tuple[float, float] | None:
     """Where the probability of a cluster lies, if it is a frequency among trees that were drawn."""
     from hctrellis.clades.distribution import CladeDistribution
 
@@ -181,7 +213,7 @@ def interval(post: Posterior, mask: int) -> tuple[float, float] | None:
     return model.interval(mask) if isinstance(model, CladeDistribution) else None
 
 
-def too_few(post: Posterior) -> str:
+def too_few(post: BasePosterior) -> str:
     """A warning, if the trees that were read do not tell which tree is the best; else nothing."""
     from hctrellis.clades.distribution import CladeDistribution
 
@@ -201,29 +233,99 @@ def too_few(post: Posterior) -> str:
     )
 
 
-def not_converged(post: Posterior) -> str:
-    """A warning, if the trees that were weighed may miss much of the posterior; else nothing."""
-    if post.growth is None or post.growth.converged:
+def not_converged(post: BasePosterior) -> str:
+    """A warning, if the answers may be far off; else nothing."""
+    if not post.is_reliable:
+        return f"{post.diagnostics.verdict} {_doubted(post)}".strip()
+    if post.method != "sparse" or post.growth is None or post.growth.converged:
         return ""
     return (
         "The search for promising clusters ended before it had settled, so better trees may be "
-        "missing and probabilities may be too high. Give it more time, or take the answer as a "
-        "first look."
+        "missing and probabilities may be too high. Leave out --max-clusters to have trees sampled "
+        "instead, or take the answer as a first look."
     )
 
 
+def _doubted(post: BasePosterior) -> str:
+    """The clusters about which chains disagree most."""
+    doubts = post.diagnostics.doubts[:DOUBTS]
+    if not doubts:
+        return ""
+    said = [
+        f"{braced(doubt.mask, post.labels, 3)} ({shown(doubt.low)} in one, {shown(doubt.high)} in "
+        "another)"
+        for doubt in doubts
+    ]
+    return f"Chains disagree most about {'; '.join(said)}."
+
+
+def ties(post: BasePosterior) -> str:
+    """What to say if several trees share the largest weight; else nothing."""
+    number = getattr(post, "n_map_trees", 1)
+    if number == 1:
+        return ""
+    many_of_them = "Very many" if number is None else many(number)
+    return (
+        f"{many_of_them} trees share the largest weight; the one shown is one of them, chosen by a "
+        "fixed rule."
+    )
+
+
+def about_places(placed: Placements) -> str:
+    """What the places of items are."""
+    return (
+        "The place of an item is the smallest cluster that holds it: the items it is joined with "
+        "first. The entropy of its place over the posterior tells between how many places it "
+        f"moves, as if they were equally probable (from {placed.size} sampled trees)."
+    )
+
+
+def about_rogues(placed: Placements) -> str:
+    """Which items spoil the tree for the others."""
+    if not placed.rogues:
+        return "No single item spoils the tree: leaving one out makes the others no clearer."
+    names = listed(placed.rogues)
+    few = "It moves" if len(placed.rogues) == 1 else "They move"
+    kept = placed.consensus_without()
+    return (
+        f"The tree would be clearer without {names}. {few} so far over the posterior that clusters "
+        "of the other items lose support; without, "
+        f"{counted(len(kept.support) - 1, 'cluster')} would have a probability above one half."
+    )
+
+
+def with_error(estimate: Estimate | None) -> str:
+    """A probability, with its standard error if it was sampled.
+
+    Examples
+    --------
+    >>> from hctrellis.posterior.base import Estimate
+    >>> with_error(Estimate(0.25, 0.0)), with_error(Estimate(0.25, 0.01)), with_error(None)
+    ('0.250', '0.25 ± 0.01', 'not known')
+    """
+    if estimate is None:
+        return "not known"
+    if estimate.error == 0:
+        return shown(estimate.value)
+    digits = 3 if estimate.error < 0.0095 else 2
+    return f"{show_probability(estimate.value, digits)} ± {max(estimate.error, 0.001):.1g}"
+
+
 def _clusters(findings: Findings) -> list[str]:
-    if not findings.clusters:
+    if not findings.clusters or not findings.post.is_reliable:
         return []
     labels = findings.labels
-    sure = [found for found in findings.clusters if found.probability >= GRADES[1][0]]
+    sure = [f for f in findings.clusters if (f.probability or 0.0) >= GRADES[1][0]]
     if not sure:
         best = findings.clusters[0]
         return [
             f"No cluster has a posterior probability of {GRADES[1][0]} or more; the most probable, "
-            f"{braced(best.mask, labels)}, has {spoken(best.probability)}."
+            f"{braced(best.mask, labels)}, has {_said(findings, best)}."
         ]
-    texts = [f"The cluster {_with_probability(found, labels)}." for found in sure[:3]]
+    texts = [
+        f"The cluster {braced(f.mask, labels)} has posterior probability {_said(findings, f)}."
+        for f in sure[:3]
+    ]
     more = len(sure) - len(texts)
     if more > 0:
         reach = f"reach{'es' if more == 1 else ''} {GRADES[1][0]}"
@@ -231,23 +333,35 @@ def _clusters(findings: Findings) -> list[str]:
     return texts
 
 
-def _with_probability(found: Found, labels: Sequence[str]) -> str:
-    return f"{braced(found.mask, labels)} has posterior probability {spoken(found.probability)}"
+def _said(findings: Findings, found: Found) -> str:
+    """The probability of a cluster within a sentence."""
+    estimate = findings.known.estimate(found.mask)
+    return with_error(estimate).replace("<", "less than ").replace(">", "more than ")
 
 
 def _best_tree(findings: Findings) -> str:
     inner = set(below_root(findings.tree))
-    supported = sum(f.probability >= GRADES[1][0] for f in findings.clusters if f.mask in inner)
-    verb = "has" if supported < 2 else "have"
-    number = supported or "none"
-    of_it = f"{number} of its {counted(len(inner), 'cluster')} {verb} {GRADES[1][0]} or more"
-    p = float(findings.tree_probabilities[0])
-    text = f"The most probable tree has probability {tiny(p)}"
+    tied = ties(findings.post)
+    known = len(findings.tree_probabilities) > 0
+    text = "The most probable tree" if findings.post.is_exact else "The best tree found"
+    if not findings.post.is_reliable:
+        return f"{text} is drawn below, without probabilities."
+    p = float(findings.tree_probabilities[0]) if known else 0.0
+    if known:
+        text += f" has probability {tiny(p)}"
     if len(inner) == 0:
         return f"{text}."
-    if p >= 0.5:
-        return f"{text}, and {of_it}."
-    return f"{text}: do not trust it as a whole, but look at its clusters ({of_it})."
+    good = GRADES[1][0]
+    supported = sum((f.probability or 0.0) >= good for f in findings.clusters if f.mask in inner)
+    verb = "has" if supported < 2 else "have"
+    of_it = f"{supported or 'none'} of its {counted(len(inner), 'cluster')} {verb} {good} or more"
+    if not known:
+        said = f"{text} is one of very many; {of_it}."
+    elif p >= 0.5:
+        said = f"{text}, and {of_it}."
+    else:
+        said = f"{text}: do not trust it as a whole, but look at its clusters ({of_it})."
+    return f"{said} {tied}".strip()
 
 
 def difference(tree_masks: Sequence[int], best_masks: Sequence[int], labels: Sequence[str]) -> str:
@@ -258,24 +372,60 @@ def difference(tree_masks: Sequence[int], best_masks: Sequence[int], labels: Seq
     if not new:
         return "the most probable tree"
     first = braced(new[0], labels, 3)
-    if len(new) == 1:
-        return f"{first} instead of {braced(gone[0], labels, 3)}"
-    return f"{len(new)} clusters, among them {first}"
+    if len(new) > 1:
+        return f"{len(new)} clusters, among them {first}"
+    other = braced(gone[0], labels, 3)
+    if first != other:
+        return f"{first} instead of {other}"
+    return f"{first}, {exchanged(new[0], gone[0], labels)}"
 
 
-def numbers(post: Posterior) -> list[tuple[str, str]]:
+def exchanged(mask: int, other: int, labels: Sequence[str], most: int = 3) -> str:
+    """How a cluster differs from another one.
+
+    Examples
+    --------
+    >>> exchanged(0b0111, 0b1011, "abcd"), exchanged(0b0011, 0b1011, "abcd")
+    ('with c, without d', 'without d')
+    """
+    more = listed(mask_labels(mask & ~other, labels), most)
+    less = listed(mask_labels(other & ~mask, labels), most)
+    return ", ".join([f"with {more}"] * bool(more) + [f"without {less}"] * bool(less))
+
+
+def numbers(post: BasePosterior) -> list[tuple[str, str]]:
     """Names and values of the settings and results of a posterior."""
-    sign = "" if post.is_exact or not post.potential.has_energy else "at least "
+    log_p = post.map_log_probability
+    known = "" if log_p is None else f", log probability {log_p:.4f}"
     found = [
         ("Model", repr(post.potential)),
-        ("log Z", f"{sign}{post.log_partition:.4f}"),
-        (
-            "Best tree",
-            f"log weight {post.map_log_weight:.4f}, log probability {post.map_log_probability:.4f}",
-        ),
+        ("log Z", log_z(post)),
+        ("Best tree", f"log weight {post.map_log_weight:.4f}{known}"),
     ]
-    if not post.is_exact:
+    if post.method == "sparse":
         found.append(("Trees weighed", repr(post.trellis)))
     if post.growth is not None:
         found.append(("Search", repr(post.growth)))
+    if post.diagnostics is not None:
+        lines = repr(post.diagnostics).splitlines()
+        found.append(("Sampling", "; ".join(" ".join(line.split()) for line in lines[1:])))
     return found
+
+
+def log_z(post: BasePosterior) -> str:
+    """log Z, with how well it is known."""
+    value, error = post.log_partition, post.log_partition_error
+    if value is None or (error is None and post.potential.has_energy):
+        return f"at least {post.log_partition_bound:z.4f}"
+    return f"{value:z.4f}" if not error else f"{value:z.2f} ± {error:.2g}"
+
+
+def listed_plainly(post: BasePosterior) -> list[str]:
+    """A few lines on a posterior, for the prompt of Python."""
+    if not post.is_reliable:
+        return [not_converged(post)]
+    table = post.cluster_probabilities(GRADES[2][0])
+    known = Lookup(post)
+    rows = [f"{with_error(known.estimate(m))}  {members(m, post.labels)}" for m in table.masks[:10]]
+    title = f"clusters of probability {GRADES[2][0]} or more:" if rows else "no cluster reaches 0.5"
+    return [weighed(post), title, *rows]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from hctrellis.chains.frequencies import (
     Shares,
@@ -27,6 +30,7 @@ from hctrellis.posterior.base import (
 )
 from hctrellis.posterior.distribution import LogWeightDistribution
 from hctrellis.posterior.sample import TreeSample
+from hctrellis.posterior.saved import write_posterior
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.constraint import Constraint, Rewards, conditions
@@ -327,6 +331,35 @@ class SampledPosterior(BasePosterior):
             )
         chosen = np.random.default_rng(rng).permutation(len(children))[:size]
         return tree_sample(self.potential, children[chosen])
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the posterior to a file (.npz) that `hctrellis.load` reads, and return its path.
+
+        The model, all trees that were kept and how sampling went are written, as numbers and names
+        (nothing is pickled).
+
+        Raises
+        ------
+        ValueError
+            If the model is none of those that come with the package.
+        """
+        draws = self._draws
+        more: dict[str, npt.NDArray[Any]] = {
+            "children": draws.children,
+            "log_weights": draws.log_weights,
+            "forbidden": draws.forbidden,
+            "best": self.map_tree.children,
+        }
+        growth, said = self._growth, self.diagnostics.as_dict()
+        return write_posterior(
+            Path(path),
+            self.potential,
+            growth.trellis,
+            self.log_partition_bound,
+            growth.as_dict(),
+            more,
+            said,
+        )
 
     def expected_clusters_tree(self) -> Tree:
         """The tree with the largest expected number of correct clusters.

@@ -9,16 +9,16 @@ missed: no start may have found a mode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hctrellis.posterior.base import Estimate
+from hctrellis.sampling.partition import LogPartition
 
 if TYPE_CHECKING:
     from hctrellis.chains.frequencies import Frequencies, Shares
-    from hctrellis.sampling.partition import LogPartition
     from hctrellis.support.types import BoolArray, FloatArray, IntArray
 
 JUDGED = 0.05  # clusters of at least this probability, in any chain, are judged
@@ -174,6 +174,28 @@ class Diagnostics:
         return (
             f"{ways}; the largest standard error of a probability of 0.05 or more is "
             f"{self.worst_error:.2g}{short}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values, for a file; see `from_dict`."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, known: dict[str, Any]) -> Diagnostics:
+        """What `as_dict` has written."""
+        parts = known["log_partition"]
+        estimates = {name: Estimate(*pair) for name, pair in parts["estimates"].items()}
+        coverage, trips = known["coverage"], known["round_trips"]
+        return cls(
+            **{
+                **known,
+                "effective_size": tuple(known["effective_size"]),
+                "coverage": None if coverage is None else Estimate(*coverage),
+                "round_trips": None if trips is None else tuple(trips),
+                "doubts": tuple(Doubt(**doubt) for doubt in known["doubts"]),
+                "log_partition": LogPartition(**{**parts, "estimates": estimates}),
+                "reasons": tuple(known["reasons"]),
+            }
         )
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""From a table to clusters, in scikit-learn's manner."""
+"""From a table to clusters with probabilities: `cluster`, and the estimator for scikit-learn."""

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from hctrellis.build.grow import grow
-from hctrellis.clusters import split_members
 from hctrellis.infer import MAX_EXACT_LEAVES, infer
-from hctrellis.posterior.partition import Partition, best_partition, cut_tree, probable_partition
-from hctrellis.posterior.posterior import Posterior
+from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.partition import Partition
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.correlation import CorrelationClustering
-from hctrellis.potentials.dasgupta import Dasgupta
-from hctrellis.potentials.linkage import Linkage, Method
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT, sample_posterior
 from hctrellis.support.checks import (
     as_count,
     as_floats,
@@ -29,7 +26,8 @@ from hctrellis.support.checks import (
     as_symmetric,
     frame_labels,
 )
-from hctrellis.support.imports import ONE_AT_A_TIME
+from hctrellis.tables.flat import all_single, best_tree, flat_clusters
+from hctrellis.tables.models import FORMER_NAMES, LINKAGES, POTENTIALS, maker, pairwise
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trust.beta import BetaChoice, Make, choose_beta
@@ -47,29 +45,27 @@ except ImportError:
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
-LINKAGES = get_args(Method)
-POTENTIALS = (*LINKAGES, "dasgupta", "correlation")
-MAX_CLUSTERS = 3000  # of a sparse trellis
 ROUNDS = 30  # of its growth, at most
-TIE = 1e-9  # smaller relative differences of log weights count as ties
 LEAVES_RESTARTS = 2000  # number of leaves times restarts of the local search before
 
 
 class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Hierarchical clustering with a probability for every cluster.
 
-    Up to `max_exact_leaves` samples all binary trees are weighed, exactly. For more samples, only
-    the trees of a sparse trellis are weighed, which grows from the trees of a local search to at
-    most `max_clusters` clusters. The tree is then the best of those, not of all, and probabilities
-    are conditional on those trees; a ConvergenceWarning says so, unless no cluster of note was left
-    out. For the same `random_state` the result is the same on every machine.
+    Up to `max_exact_leaves` samples all binary trees are weighed, exactly. For more samples, trees
+    are sampled, and probabilities have standard errors (``posterior_.cluster_probabilities()``). If
+    chains disagree there are no probabilities to quote: a ConvergenceWarning says why, and
+    `cluster_probabilities_` are NaN. With `max_clusters`, only the trees of a sparse trellis of
+    that many clusters are weighed instead: the tree is then the best of those, and probabilities
+    are conditional on them; a ConvergenceWarning says so. For the same `random_state` the result is
+    the same on every machine where all trees are weighed or `max_clusters` is given.
 
     Parameters
     ----------
     potential : str
         What trees are weighed by: merge heights of the linkages "single", "complete", "average",
         "centroid" or "ward"; "dasgupta", Dasgupta's cost of the similarities exp(-distance /
-        median distance); or "correlation", correlation clustering of these minus their mean.
+        median distance); or "correlation-clustering" of these minus their mean.
     beta : float or "auto"
         Inverse temperature: how sharply trees are told apart. "auto" is `choose_beta`.
     n_clusters : int, optional
@@ -77,20 +73,25 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     probability_threshold : float, optional
         Instead of n_clusters: the flat clusters are the largest ones with a probability above
         this, which must be at least 1/2; samples in none of them stay single. If neither is given,
-        1/2.
+        1/2, with a warning if all samples stay single.
     cut : {"map", "best"}
         How n_clusters clusters are found: the MAP tree cut where it is highest; or those that are
         most probable, whatever the tree (see `hctrellis.posterior.partition.best_partition`).
     metric : str
         A metric of `scipy.spatial.distance.pdist`; or "precomputed": X is a square matrix of
         distances for the linkages, of similarities for "dasgupta", or of affinities of both signs
-        for "correlation".
+        for "correlation-clustering".
     max_exact_leaves : int
         By default 22, as for `infer`: half a minute on two cores. With each leaf less it takes a
         third of the time and half the memory.
-    max_clusters : int
+    max_clusters : int, optional
+        Of a sparse trellis whose trees are weighed instead of sampling.
+    precision : float
+        Sampling ends when every probability of 0.05 or more has a standard error of at most this,
+    time_limit : float or None
+        or after this many seconds.
     random_state : int, RandomState instance or None
-        For the resampling by which beta="auto" is chosen, and for local search.
+        For the resampling by which beta="auto" is chosen, for sampling, and for local search.
 
     Attributes
     ----------
@@ -98,8 +99,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The flat cluster of each sample.
     n_clusters_ : int
     cluster_probabilities_ : float64 array, one per flat cluster
-        The probability that a tree has each flat cluster.
-    posterior_ : Posterior
+        The probability that a tree has each flat cluster; NaN where it cannot be quoted.
+    posterior_ : Posterior or SampledPosterior
         For further questions, see `Posterior`.
     beta_ : float
     beta_choice_ : BetaChoice or None
@@ -107,7 +108,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     children_ : int64 array, shape (n_samples - 1, 2)
     distances_ : float64 array, shape (n_samples - 1,)
         The MAP tree as scikit-learn writes trees: which nodes are merged, and at which height (the
-        average distance for "dasgupta" and "correlation"), raised where a child is higher.
+        average distance for "dasgupta" and "correlation-clustering"), raised where a child is
+        higher.
     linkage_matrix_ : float64 array, shape (n_samples - 1, 4)
         The same tree as SciPy writes it.
     n_leaves_ : int
@@ -132,7 +134,9 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         cut: Literal["map", "best"] = "map",
         metric: str = "euclidean",
         max_exact_leaves: int = MAX_EXACT_LEAVES,
-        max_clusters: int = MAX_CLUSTERS,
+        max_clusters: int | None = None,
+        precision: float = PRECISION,
+        time_limit: float | None = TIME_LIMIT,
         random_state: Any = None,
     ) -> None:
         self.potential = potential
@@ -143,6 +147,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.metric = metric
         self.max_exact_leaves = max_exact_leaves
         self.max_clusters = max_clusters
+        self.precision = precision
+        self.time_limit = time_limit
         self.random_state = random_state
 
     def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
@@ -177,7 +183,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     # ---- steps of fit -------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self.potential not in POTENTIALS:
+        if self._name() not in POTENTIALS:
             known = ", ".join(POTENTIALS)
             raise ValueError(f"potential must be one of {known}; got {self.potential!r:.80}")
         if self.cut not in ("map", "best"):
@@ -189,28 +195,20 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         elif self.beta != "auto":
             raise ValueError(f'beta must be a number or "auto"; got {self.beta!r:.80}')
         as_count(self.max_exact_leaves, "max_exact_leaves")
-        as_count(self.max_clusters, "max_clusters")
+        if self.max_clusters is not None:
+            as_count(self.max_clusters, "max_clusters")
+
+    def _kind(self) -> str:
+        if self.metric != "precomputed":
+            return "features"
+        return "distances" if self._name() in LINKAGES else "similarities"
+
+    def _name(self) -> str:
+        return FORMER_NAMES.get(self.potential, self.potential)
 
     def _maker(self, X: FloatArray, names: Sequence[str] | None) -> Make:
         """A function that makes the potential of X (for None) or of a resample of it, at a beta."""
-
-        def make(data: FloatArray | None, beta: float) -> Potential:
-            values = X if data is None else data
-            labels = names if len(values) == len(X) else None
-            if self.potential in LINKAGES:
-                return Linkage(
-                    values, cast(Method, self.potential), beta, self.metric, labels=labels
-                )
-            links = values
-            if self.metric != "precomputed":
-                links = _similarities(_pairwise(values, self.metric))
-            if self.potential == "dasgupta":
-                return Dasgupta(links, beta, labels=labels)
-            if self.metric != "precomputed":
-                links = links - links[~np.eye(len(links), dtype=bool)].mean()
-            return CorrelationClustering(links, beta, labels=labels)
-
-        return make
+        return maker(self._name(), self._kind(), X, self.metric, names)
 
     def _choose_beta(self, make: Make, data: FloatArray, seed: int) -> None:
         if self.beta == "auto":
@@ -221,19 +219,12 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.beta_choice_ = None
             self.beta_ = float(self.beta)
 
-    def _distances(self, X: FloatArray) -> FloatArray:
-        """How far apart samples are: for similarities, how far below the greatest they are."""
-        if self.metric != "precomputed" or self.potential in LINKAGES:
-            return _pairwise(X, self.metric)
-        links = as_symmetric(X, "X")
-        distances: FloatArray = links.max() - links
-        np.fill_diagonal(distances, 0.0)
-        return distances
-
-    def _infer(self, potential: Potential, seed: int) -> Posterior:
+    def _infer(self, potential: Potential, seed: int) -> BasePosterior:
         n = potential.n_leaves
         if n <= self.max_exact_leaves:
             return infer(potential, FullTrellis(n))
+        if self.max_clusters is None:
+            return self._sample(potential, seed)
         n_restarts = max(1, LEAVES_RESTARTS // n)
         growth = grow(potential, self.max_clusters, None, seed, n_restarts, ROUNDS)
         if not growth.converged:
@@ -246,26 +237,27 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
         return infer(potential, growth.trellis)
 
+    def _sample(self, potential: Potential, seed: int) -> BasePosterior:
+        post = sample_posterior(potential, self.precision, self.time_limit, rng=seed)
+        if not post.is_reliable:
+            warnings.warn(
+                f"{post.diagnostics.verdict} labels_ are those of the best tree found.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return post
+
     def _tree(self, data: FloatArray) -> Tree:
-        """The MAP tree with heights; SciPy's if it is as good (single linkage has many ties)."""
-        post, distances = self.posterior_, self._distances(data)
-        method = cast(Method, self.potential if self.potential in LINKAGES else "average")
-        greedy = _scipy_tree(distances, method, post.labels)
-        top = post.map_log_weight
-        ties = post.potential.log_weight(greedy) >= top - TIE * max(1.0, abs(top))
-        tree = greedy if ties else post.map_tree
-        model = Linkage(distances, method, metric="precomputed")
-        heights = -model.split_log_weights(*split_members(tree))
-        return Tree(tree.children, labels=tree.labels, heights=heights)
+        """The MAP tree with heights."""
+        return best_tree(self.posterior_, pairwise(self._kind(), data, self.metric), self._name())
 
     def _partition(self, tree: Tree) -> Partition:
-        post = self.posterior_
-        if self.n_clusters is None:
-            threshold = self.probability_threshold
-            return probable_partition(post, 0.5 if threshold is None else threshold)
-        if self.cut == "map":
-            return cut_tree(post, tree, self.n_clusters)
-        return best_partition(post, self.n_clusters)
+        threshold = self.probability_threshold
+        part = flat_clusters(self.posterior_, tree, self.n_clusters, threshold, self.cut)
+        alone = all_single(part)
+        if alone and threshold is None and self.n_clusters is None:
+            warnings.warn(alone, stacklevel=3)
+        return part
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -284,26 +276,3 @@ def _names(X: object, matrix: bool) -> Sequence[str] | None:
             cast(npt.ArrayLike, X), "X"
         )  # its error names columns of text; scikit-learn's does not
     return names if names is not None and len({*names}) == len(names) else None
-
-
-def _scipy_tree(distances: FloatArray, method: str, labels: Sequence[str]) -> Tree:
-    with ONE_AT_A_TIME:
-        from scipy.cluster.hierarchy import linkage
-        from scipy.spatial.distance import squareform
-
-    merges = linkage(squareform(distances, checks=False), method)
-    return Tree(merges[:, :2].astype(np.int64), labels=labels)
-
-
-def _pairwise(data: FloatArray, metric: str) -> FloatArray:
-    distances = Linkage(data, metric=metric).distances
-    assert distances is not None
-    return distances
-
-
-def _similarities(distances: FloatArray) -> FloatArray:
-    """exp(-distance / median distance)."""
-    positive = distances[distances > 0]
-    scale = float(np.median(positive)) if len(positive) > 0 else 1.0
-    similarities: FloatArray = np.exp(-distances / scale)
-    return similarities

@@ -23,6 +23,7 @@ from hctrellis.support.printable import printable
 
 MAGIC = b"\x93NUMPY\x01\x00"
 KINDS = "iuU"  # of arrays that are read: whole numbers and texts
+NUMBERS = "fiu"  # of arrays of any numbers
 COPIES = 3  # of the arrays, in memory while they are checked
 
 _HEADER = re.compile(
@@ -53,8 +54,17 @@ class _Stated(NamedTuple):
         return self.dtype.itemsize * math.prod(self.shape)
 
 
-def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(
+    path: str | Path, names: Sequence[str], kinds: str = KINDS
+) -> dict[str, npt.NDArray[Any]]:
     """Read some arrays of an .npz file.
+
+    Parameters
+    ----------
+    path : path
+    names : sequence of str
+    kinds : str
+        The kinds of arrays that are expected, as NumPy abbreviates them.
 
     Raises
     ------
@@ -69,14 +79,14 @@ def read_arrays(path: str | Path, names: Sequence[str]) -> dict[str, npt.NDArray
                 members = {name: archive.getinfo(f"{name}.npy") for name in names}
                 needed = COPIES * sum(member.file_size for member in members.values())
                 check_fits(needed, f"the arrays of {path}", "a machine with more memory")
-                return {name: _array(archive, member) for name, member in members.items()}
+                return {name: _array(archive, member, kinds) for name, member in members.items()}
         except MemoryError:  # a refusal already in words
             raise
         except _DAMAGED as error:
             raise ValueError(printable(" ".join(f"{error}".split()))[:200]) from None
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, kinds: str) -> npt.NDArray[Any]:
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{member.filename!r:.80} is packed in an unknown way")
     with archive.open(member) as stream:
@@ -84,7 +94,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any
         if len(start) < len(MAGIC) + 2 or not start.startswith(MAGIC):
             raise ValueError(f"{member.filename!r:.80} is not an array")
         header = stream.read(int.from_bytes(start[-2:], "little"))
-        stated = _stated(header, member.filename)
+        stated = _stated(header, member.filename, kinds)
         if member.file_size != len(start) + len(header) + stated.n_bytes:
             raise ValueError(
                 f"{member.filename!r:.80} has {member.file_size} bytes, which is not the size of "
@@ -96,10 +106,11 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any
     return np.frombuffer(content, stated.dtype).reshape(stated.shape).copy()
 
 
-def _stated(header: bytes, name: str) -> _Stated:
+def _stated(header: bytes, name: str, kinds: str) -> _Stated:
     found = _HEADER.fullmatch(header)
-    if found is None or chr(found[1][1]) not in KINDS:
-        raise ValueError(f"{name!r:.80} is not an array of whole numbers or texts")
+    if found is None or chr(found[1][1]) not in kinds:
+        what = "whole numbers or texts" if kinds == KINDS else "numbers"
+        raise ValueError(f"{name!r:.80} is not an array of {what}")
     shape = tuple(int(size) for size in found[2].replace(b",", b" ").split())
     try:
         return _Stated(np.dtype(found[1].decode()), shape)

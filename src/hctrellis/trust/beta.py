@@ -82,6 +82,7 @@ STEP = 0.01  # of beta, relative, in differences of log Z
 ULPS = 16  # units in the last place by which second differences of log Z may be off
 EVALUATIONS = 23  # of a score, in most searches
 BIN_EDGES = (0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
+DISAGREE = 0.1  # mean difference above which probabilities do not agree with resampling
 CLEAR = 0.1  # clusters of at least this probability or frequency tell how well the two agree
 FLAT = 1e-9  # smaller relative differences of energies count as zero
 TINY = 1e-300  # smaller probabilities count as this one
@@ -210,6 +211,12 @@ def choose_beta(
     (5.3, 'heat capacity')
     """
     as_count(n_resamples, "n_resamples")
+    if not callable(make):
+        raise TypeError(
+            "make must be a function of a table and a beta that gives a potential, such as lambda "
+            f"data, beta: Linkage(data, beta=beta); got {type(make).__name__} (hctrellis.cluster "
+            "takes a table, and chooses beta itself)"
+        )
     data = None if table is None else _as_table(table)
     generator = np.random.default_rng(rng)
     unit = _unit(make(data, 1.0))
@@ -283,7 +290,16 @@ def _by_bootstrap(
     """The beta at which probabilities agree best with bootstrap frequencies."""
     subsets = _subsets(len(table), rng)
     steps = _Steps(progress, len(subsets) * n_resamples + EVALUATIONS)
-    trials = [_Trial(make, table[rows], n_resamples, rng, steps) for rows in subsets]
+    try:
+        trials = [_Trial(make, table[rows], n_resamples, rng, steps) for rows in subsets]
+    except ValueError as error:
+        if len(subsets) > 1 and "labels were given" in str(error):
+            raise ValueError(
+                f"for {len(table)} rows, make(data, beta) is also called with {SUBSET_LEAVES} of "
+                f"them, and gives these the wrong number of labels ({error}): leave labels out in "
+                "make, which changes nothing"
+            ) from None
+        raise
     trials = [trial for trial in trials if trial.unit is not None and trial.n_resamples > 0]
     if not trials:
         return _by_heat_capacity(make, table, unit, progress)
@@ -494,6 +510,10 @@ def _solve(potential: Potential) -> FullSolution:
 # ---- words ------------------------------------------------------------------------------------
 
 _NO_CURVE = Curve(np.empty(0), np.empty(0))
+_THUMB = (
+    "This is a rule of thumb, not backed by resampling: a probability says how clearly the model "
+    "singles a cluster out at this beta. Quote it with those at half and twice beta."
+)
 _MOVES = "A larger beta would make every answer sound surer, a smaller one less sure."
 
 
@@ -511,10 +531,16 @@ def _bootstrap_sentence(
     n, d = shape
     choices = f" (in {n_trials} random subsets of {SUBSET_LEAVES} of the {n} leaves)"
     where = choices if n > EXACT_LEAVES else ""
+    read = (
+        f"read 0.9 as nine times in ten, give or take {gap:.2g}, the mean difference."
+        if gap <= DISAGREE
+        else f"at best they differ by {gap:.2g} on average, so probabilities and resampling "
+        "disagree; take the probabilities as a ranking of clusters, not as frequencies."
+    )
     return (
         f"beta = {beta:g} was chosen so that the probabilities of clusters{where} agree best with "
-        f"how often they come back when the {d} columns are resampled ({used} times): read 0.9 as "
-        f"nine times in ten, give or take {gap:.2g}, the mean difference. {_MOVES}"
+        f"how often they come back when the {d} columns are resampled ({used} times): {read} "
+        f"{_MOVES}"
     )
 
 
@@ -523,8 +549,7 @@ def _peak_sentence(betas: Sequence[float]) -> str:
     return (
         f"beta = {beta:g} is where the heat capacity peaks, between a small beta, at which all "
         "trees are equally probable, and a large one, at which one tree is certain"
-        f"{_other_peaks(others)}. This is a convention, not backed by resampling: a probability "
-        f"says how clearly the model singles a cluster out at this beta. {_MOVES}"
+        f"{_other_peaks(others)}. {_THUMB} {_MOVES}"
     )
 
 
@@ -542,9 +567,7 @@ def _unit_sentence(beta: float) -> str:
     return (
         f"beta = {beta:g} is the unit log(number of trees) / (energy of trees with shuffled leaves "
         "- energy of a good tree), near which the heat capacity of most data peaks (that of more "
-        f"than {EXACT_LEAVES} leaves takes too long to search). This is a convention, not backed "
-        "by resampling: a probability says how clearly the model singles a cluster out at this "
-        f"beta. {_MOVES}"
+        f"than {EXACT_LEAVES} leaves takes too long to search). {_THUMB} {_MOVES}"
     )
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 SCALES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4)
 METHODS = ("single", "complete", "average", "weighted", "centroid", "median", "ward")
 CERTAIN = 1e-3  # a frequency this near to 0 or 1 does not enter the fit, as in pvclust
+LEAST_COLUMNS = 10  # of a table whose resamples say something
 LEAST_SCALES = 3  # with frequencies that enter the fit
 CHUNK = 1 << 21  # distances at a time
 UNDEFINED = 1e-12  # a variance this small, relative to that of all columns, counts as zero
@@ -206,6 +207,13 @@ def bootstrap_support(
     """
     values = _as_table(table)
     n = len(values)
+    if values.shape[1] < LEAST_COLUMNS:
+        columns = f"{values.shape[1]} column{'' if values.shape[1] == 1 else 's'}"
+        warnings.warn(
+            f"the table has {columns}; with fewer than {LEAST_COLUMNS}, resampling "
+            "them says little, and AU may be far from BP",
+            stacklevel=2,
+        )
     check_fits(20 * n * n, f"the distances between {n} rows", "fewer rows")
     distances = _distance_function(values, _as_metric(metric))
     if method not in METHODS:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hctrellis.cli.sources import Cells
+from hctrellis.tables.cells import Cells
 
 LEAST_ROWS = 3  # of a first column, or one named like ids
 LONG = 5  # rows of a table in which any column may number them

@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.cli.ids import id_columns, named_as_ids
-from hctrellis.cli.sources import Cells
-from hctrellis.support.checks import LARGEST, SYMMETRY_TOLERANCE
+from hctrellis.support.checks import LARGEST
 from hctrellis.support.printable import printable
+from hctrellis.tables.cells import Cells, Items, Options
+from hctrellis.tables.ids import id_columns, named_as_ids
+from hctrellis.tables.matrices import as_matrix
+from hctrellis.tables.sides import looks_transposed
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 WIDE = 20  # times the usual spread of columns: such a column is said to dominate the distances
@@ -31,88 +33,14 @@ _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _COMMA_NUMBER = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 
 
-class Options(NamedTuple):
-    """How a table is to be read.
-
-    Attributes
-    ----------
-    kind : {"features", "distances", "similarities"} or None
-        What the numbers are; features if None, unless they look like a square matrix.
-    labels, color : str or None
-        Columns, by name or number.
-    all_columns : bool
-        Columns that number the rows are features, too.
-    ignore : tuple of str
-        Columns that are left out.
-    missing : {"error", "mean", "zero", "drop-rows", "drop-columns"}
-    log10, standardize : bool
-        Take logarithms; then shift and scale columns to mean 0 and variance 1.
-    decimal_comma : bool
-    header : bool or None
-        Whether the first row holds names; detected if None.
-    """
-
-    kind: str | None = None
-    labels: str | None = None
-    color: str | None = None
-    ignore: tuple[str, ...] = ()
-    missing: str = "error"
-    log10: bool = False
-    standardize: bool = False
-    decimal_comma: bool = False
-    header: bool | None = None
-    all_columns: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Items:
-    """Labelled numbers.
-
-    Attributes
-    ----------
-    name : str
-        Of the file.
-    kind : {"features", "distances", "similarities"}
-    labels : list of str
-    values : float64 array
-        As they were read, shape (n, d); for matrices (n, n).
-    columns : list of str
-    groups : list of str
-        The entries of the colour column; empty without one.
-    used : float64 array
-        The values after logarithms and scaling.
-    notes : list of str
-        What was done that the user should know.
-    """
-
-    name: str
-    kind: str
-    labels: list[str]
-    values: FloatArray
-    columns: list[str]
-    groups: list[str]
-    used: FloatArray
-    notes: list[str] = field(default_factory=list)
-
-    def keep(self, rows: IntArray, columns: IntArray) -> Items:
-        """Some of the rows and columns."""
-        return replace(
-            self,
-            labels=[self.labels[k] for k in rows],
-            values=self.values[np.ix_(rows, columns)],
-            columns=[self.columns[k] for k in columns],
-            groups=[self.groups[k] for k in rows] if self.groups else [],
-        )
-
-
 # ---- from cells to numbers --------------------------------------------------------------------
 
 
 def as_items(cells: Cells, options: Options) -> Items:
     """The labelled numbers of a table."""
-    cells = _with_header(cells, options)
+    cells = _with_header(cells.transposed() if options.transpose else cells, options)
     columns = cells.columns or []
-    notes: list[str] = []
+    notes: list[str] = [*cells.notes]
     special = [_find(cells, given) for given in (*_given(options.color), *options.ignore)]
     given = None if options.labels is None else _find(cells, options.labels)
     free = [k for k in range(len(columns)) if k not in (given, *special)]
@@ -127,7 +55,7 @@ def as_items(cells: Cells, options: Options) -> Items:
         raise ValueError(f"{cells.name} has no column of numbers left to compare items by{left}")
     _check_numeric(cells, kept, options)
     values = np.array([_numbers(cells, k, options) for k in kept]).T
-    groups = [] if options.color is None else [row[special[0]] or "none" for row in cells.rows]
+    groups = [] if options.color is None else [_class(row[special[0]]) for row in cells.rows]
     items = Items(
         cells.name,
         options.kind or "features",
@@ -140,10 +68,29 @@ def as_items(cells: Cells, options: Options) -> Items:
     )
     if options.kind is None:
         _check_features(items)
-    items = _features(items, options) if items.kind == "features" else _matrix(items, options)
+        if not options.transpose and looks_transposed(items, _name(columns, labels)):
+            notes.append(_about_sides(items))
+    items = _features(items, options) if items.kind == "features" else as_matrix(items, options)
     if len(items.labels) < 2:
         raise ValueError(f"{cells.name} has only one item; there is nothing to cluster")
     return items
+
+
+def _name(columns: Sequence[str], column: int | None) -> str:
+    return "" if column is None else columns[column]
+
+
+def _about_sides(items: Items) -> str:
+    n, d = items.values.shape
+    return (
+        f"the {n} rows were taken for the items and the {d} columns for what is known of them; if "
+        "the columns are the items (samples, say, and the rows genes), give --transpose"
+    )
+
+
+def _class(cell: str) -> str:
+    """The class in a cell; nothing if it is missing."""
+    return "" if cell.lower() in MISSING else printable(cell)
 
 
 def _given(name: str | None) -> tuple[str, ...]:
@@ -160,10 +107,10 @@ def _with_header(cells: Cells, options: Options) -> Cells:
         header = not first[0] or not all(map(_is_number, first[1:] or first))
     if not header:
         names = [f"column {k + 1}" for k in range(len(first))]
-        return Cells(cells.name, cells.rows, names)
+        return replace(cells, columns=names)
     if not others:
         raise ValueError(f"{cells.name} has names of columns but no rows below them")
-    return Cells(cells.name, others, first)
+    return replace(cells, rows=others, columns=first)
 
 
 def _is_number(cell: str) -> bool:
@@ -369,76 +316,3 @@ def _warn_of_scales(used: FloatArray, items: Items) -> None:
             f"column {widest!r:.40} varies far more than the others and dominates the distances; "
             f"{advice}"
         )
-
-
-# ---- matrices ---------------------------------------------------------------------------------
-
-
-def _matrix(items: Items, options: Options) -> Items:
-    n, d = items.values.shape
-    if n != d:
-        raise ValueError(
-            f"a matrix of {items.kind} has as many columns as rows; {items.name} has {n} rows and "
-            f"{d} columns of numbers (leave others out with --ignore)"
-        )
-    if options.log10 or options.standardize:
-        raise ValueError(f"--log10 and --standardize are for features, not for {items.kind}")
-    items = _named_alike(items)
-    values = np.where(np.isnan(items.values), items.values.T, items.values)
-    if np.isnan(np.diagonal(values)).all() or items.kind == "similarities":
-        np.fill_diagonal(values, 0.0)
-    items = replace(items, values=values)
-    whole = _whole(items, options)
-    items = items.keep(whole, whole)
-    _check_matrix(items)
-    return replace(items, used=items.values)
-
-
-def _check_matrix(items: Items) -> None:
-    values = items.values
-    gap = np.abs(values - values.T)
-    if gap.max() > SYMMETRY_TOLERANCE * np.abs(values).max():
-        i, j = np.unravel_index(gap.argmax(), gap.shape)
-        raise ValueError(
-            f"{items.name} is not symmetric: {items.labels[i]!r:.40} to {items.labels[j]!r:.40} is "
-            f"{values[i, j]:g}, but the reverse is {values[j, i]:g}; correct it or take the mean"
-        )
-    if items.kind == "distances":
-        wrong = (values < 0) | (np.eye(len(values), dtype=bool) & (values != 0))
-        if wrong.any():
-            i, j = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"{items.name} has {values[i, j]:g} between {items.labels[i]!r:.40} and "
-                f"{items.labels[j]!r:.40}; distances are not negative, and 0 from an item to "
-                "itself (give --similarities if large numbers mean similar items)"
-            )
-
-
-def _named_alike(items: Items) -> Items:
-    """The matrix with columns in the order of the rows; names of columns serve nameless rows."""
-    n = len(items.labels)
-    counted = [str(k + 1) for k in range(n)]
-    if items.labels == counted and items.columns != [f"column {k}" for k in counted]:
-        return replace(items, labels=list(items.columns))
-    if sorted(items.columns) == sorted(items.labels):
-        return items.keep(np.arange(n), np.array([items.columns.index(x) for x in items.labels]))
-    return items
-
-
-def _whole(items: Items, options: Options) -> IntArray:
-    """The items between which no value is missing: those with the most holes are left out."""
-    holes = np.isnan(items.values)
-    keep = np.arange(len(holes))
-    if not holes.any():
-        return keep
-    if options.missing != "drop-rows":
-        i, j = np.argwhere(holes)[0]
-        raise ValueError(
-            f"{items.name} has no value between {items.labels[i]!r:.40} and "
-            f"{items.labels[j]!r:.40}; fill it in, or leave out items with --missing drop-rows"
-        )
-    while holes[np.ix_(keep, keep)].any():
-        counts = holes[np.ix_(keep, keep)].sum(axis=0)
-        keep = np.delete(keep, counts.argmax())
-    items.notes.append(f"left out for missing values: {len(holes) - len(keep)} items")
-    return keep

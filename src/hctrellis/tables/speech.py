@@ -1,0 +1,40 @@
+"""How options are called: as the command line has them, or as Python has them.
+
+What is wrong with a table is said in the words of the command line, --missing mean; `in_python`
+says the same as missing="mean".
+"""
+
+from __future__ import annotations
+
+import re
+
+KINDS = ("distances", "similarities", "features")
+FLAGS = ("all-columns", "standardize", "log10", "decimal-comma", "transpose")
+
+_WITH_VALUE = re.compile(r'--(missing|labels|color|ignore|potential|metric|beta) ("[^"]*"|[\w.-]+)')
+_NAME = re.compile(r"--([a-z0-9]+(?:-[a-z]+)*)")
+
+
+def in_python(text: str) -> str:
+    """A message in Python's words.
+
+    Examples
+    --------
+    >>> print(in_python('give --missing mean, or leave it out: --ignore "my kind"'))
+    give missing="mean", or leave it out: ignore=["my kind"]
+    >>> print(in_python("give --distances or --standardize; name a column with --labels"))
+    give kind="distances" or standardize=True; name a column with labels=
+    """
+    return _NAME.sub(_as_keyword, _WITH_VALUE.sub(_as_argument, text))
+
+
+def _as_argument(match: re.Match[str]) -> str:
+    value = f'"{match[2].strip(chr(34))}"'
+    return f"{match[1]}=[{value}]" if match[1] == "ignore" else f"{match[1]}={value}"
+
+
+def _as_keyword(match: re.Match[str]) -> str:
+    name = match[1]
+    if name in KINDS:
+        return f'kind="{name}"'
+    return f"{name.replace('-', '_')}={'True' if name in FLAGS else ''}"
