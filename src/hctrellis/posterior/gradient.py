@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from hctrellis.clusters import split_members
+from hctrellis.posterior.base import Estimate
 from hctrellis.potentials.base import ExpectedPairs, Potential
 from hctrellis.potentials.function import FunctionPotential
 from hctrellis.tree import Tree
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
 Statistic: TypeAlias = Potential | Callable[..., Any]
 """A number for every split."""
 Features: TypeAlias = Any
-
-
-class Estimate(NamedTuple):
-    """A mean over independent samples, and its standard error."""
-
-    value: Any
-    error: Any
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,9 +15,9 @@ from hctrellis.support.progress import Progress
 from hctrellis.trust.logpartition import (
     START,
     ExactLogPartition,
-    LogPartition,
     Objective,
     SampledLogPartition,
+    TableLogPartition,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def fit(
 
 
 def _maximise(
-    target: LogPartition, u: FloatArray, free: IntArray
+    target: TableLogPartition, u: FloatArray, free: IntArray
 ) -> tuple[FloatArray, Objective, int]:
     """Climb to the greatest log Z + log prior, by steps as far as the objective is believed."""
     with ONE_AT_A_TIME:

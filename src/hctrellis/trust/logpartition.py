@@ -108,7 +108,7 @@ def at(model: StudentContrasts, u: FloatArray, columns: float) -> StudentContras
 # ---- all trees, or drawn ones ------------------------------------------------------------------
 
 
-class LogPartition(ABC):
+class TableLogPartition(ABC):
     """log Z of a table as a function of u, for one effective number of columns."""
 
     def __init__(self, model: StudentContrasts, rng: np.random.Generator) -> None:
@@ -129,7 +129,7 @@ class LogPartition(ABC):
         """The contrasts of some trees that are drawn at u."""
 
 
-class ExactLogPartition(LogPartition):
+class ExactLogPartition(TableLogPartition):
     """By weighing all trees."""
 
     def __init__(self, model: StudentContrasts, rng: np.random.Generator) -> None:
@@ -165,7 +165,7 @@ class ExactLogPartition(LogPartition):
         return [model.contrasts(tree) for tree in drawn]
 
 
-class SampledLogPartition(LogPartition):
+class SampledLogPartition(TableLogPartition):
     """From trees of Markov chains: the log of the mean ratio of their weights."""
 
     def __init__(self, model: StudentContrasts, rng: np.random.Generator) -> None:
