@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hctrellis.build.grow import Growth, grow
+from hctrellis.clades.contexts import ContextTrellis
+from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.posterior.contexts import ContextPosterior
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count
@@ -41,7 +44,8 @@ def infer(
         Which trees are considered: all, by default, for up to 22 leaves; for more, those of a
         sparse trellis that is grown to fit (see `hctrellis.grow`, whose budget can be set). Over
         a sparse trellis log Z and the weight of the best tree are lower bounds, and probabilities
-        are conditional on its trees.
+        are conditional on its trees. A `CladeDistribution` has a trellis of its own, which holds
+        all trees of positive weight, so that answers are exact.
     threads : int, optional
         Number of threads; as many as cores by default. Answers do not depend on it.
     progress : bool or callable, optional
@@ -79,6 +83,8 @@ def infer(
         )
     if threads is not None:
         as_count(threads, "threads")
+    if trellis is None and isinstance(potential, CladeDistribution):
+        trellis = potential.trellis
     grown = trellis is None and potential.n_leaves > MAX_EXACT_LEAVES
     trellis, growth = _as_trellis(
         _grown(potential, threads, progress) if grown else trellis, potential
@@ -90,7 +96,8 @@ def infer(
             )
         trellis = trellis.reorder(order)
     solution = trellis.solve(potential, threads, None if grown else progress)
-    post = Posterior(solution, trellis, threads=threads, growth=growth)
+    kind = ContextPosterior if isinstance(trellis, ContextTrellis) else Posterior
+    post = kind(solution, trellis, threads=threads, growth=growth)
     _warn_if_flat(post)
     return post
 
@@ -123,7 +130,8 @@ def _as_trellis(
 
 def _warn_if_flat(post: Posterior) -> None:
     """Warn of a potential under which all trees weigh the same, which is rarely intended."""
-    if post.n_leaves < 4 or post.potential.beta == 0 or not post.is_exact:
+    model = post.potential
+    if post.n_leaves < 4 or model.beta == 0 or not (model.has_energy and post.is_exact):
         return
     log_count = post.trellis.log_n_trees
     if log_count > 0 and abs(post._solution.log_spread - log_count) < FLAT_TOLERANCE:
