@@ -23,10 +23,12 @@ from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.report import report_html, write_report
+from hctrellis.runs import AnnotatedTree, RunReport, compare_runs, summary_tree
 from hctrellis.search import SearchResult, beam_search, greedy, local_search
 from hctrellis.support.branch import where
 from hctrellis.support.memory import TooLargeError
 from hctrellis.tree import Tree
+from hctrellis.treefiles import TreeRuns, read_trees
 from hctrellis.trellis import orders
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from hctrellis.tables.estimator import TrellisClustering as TrellisClustering
 
 __all__ = [
+    "AnnotatedTree",
     "BatchResult",
     "BetaSplitting",
     "CladeDistribution",
@@ -52,24 +55,29 @@ __all__ = [
     "NoTreeError",
     "Posterior",
     "Potential",
+    "RunReport",
     "SearchResult",
     "SparseTrellis",
     "TooLargeError",
     "Tree",
+    "TreeRuns",
     "__version__",
     "beam_search",
     "bootstrap_support",
     "build",
     "choose_beta",
+    "compare_runs",
     "greedy",
     "grow",
     "infer",
     "infer_many",
     "local_search",
     "orders",
+    "read_trees",
     "report_html",
     "sensitivity",
     "simulate",
+    "summary_tree",
     "where",
     "write_report",
 ]
