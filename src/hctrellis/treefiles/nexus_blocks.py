@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hctrellis.support.printable import printable
 from hctrellis.treefiles.statements import Statement, Text, open_file, statements
 
 _BLANK = re.compile(rb"(?:\s|\[[^\[\]]*\])*")
@@ -114,8 +115,9 @@ def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[Written | Na
         if following is None:
             break
         statement = following
-    if block:
-        raise statement.error(statement.stop, f"the block {block} has no END;")
+    if block not in ("", "TREES"):  # the file of a run that goes on has no END yet
+        shown = printable(block)
+        raise statement.error(statement.stop, f"the block {shown:.40} has no END;")
 
 
 def _translation(statement: Statement, start: int) -> Names:

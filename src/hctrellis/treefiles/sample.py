@@ -290,7 +290,7 @@ class _Reader:
         self.outside[0] = 1
         for k, label in enumerate(self.outgroup):
             if label not in texts:
-                some = ", ".join(map(repr, sorted(texts)[:5]))
+                some = ", ".join(f"{text!r:.40}" for text in sorted(texts)[:5])
                 raise ValueError(
                     f"the outgroup {label!r:.80} is not a leaf of the trees; these are {some}, ..."
                 )

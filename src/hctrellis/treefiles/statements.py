@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -71,17 +72,21 @@ class Statement:
         return self.text.error(position, problem)
 
 
-def open_file(path: Path) -> IO[bytes]:
+@contextmanager
+def open_file(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file, unpacked if they are compressed."""
     try:
-        file = path.open("rb")
+        raw = path.open("rb")
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {path}") from None
     except IsADirectoryError:
         raise IsADirectoryError(f"{path} is a folder; give files of trees") from None
-    if file.peek(2)[:2] == GZIP:
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
-    return file
+    with raw:
+        if raw.peek(2)[:2] != GZIP:
+            yield raw
+            return
+        with gzip.GzipFile(fileobj=raw) as file:
+            yield cast("IO[bytes]", file)
 
 
 def statements(file: IO[bytes], name: str) -> Iterator[Statement]:
