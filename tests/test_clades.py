@@ -222,7 +222,7 @@ def test_every_question_against_all_trees(model, smoothing):
         if mask.bit_count() > 1:
             assert post.cluster_probability(mask) == pytest.approx(masses[mask], abs=1e-12)
     table = post.cluster_probabilities(1e-9)
-    assert len(set(table.masks)) == len(table) == sum(1e-9 < x for x in masses.values()) - 1
+    assert len(set(table.masks)) == len(table) == sum(x > 1e-9 for x in masses.values()) - 1
     inner = trees[0].subtree(trees[0].masks[-2])
     held = [inner.cluster_labels() <= tree.cluster_labels() for tree in every]
     assert post.subtree_probability(inner) == pytest.approx(p[held].sum(), abs=1e-12)
@@ -238,7 +238,9 @@ def test_every_question_against_all_trees(model, smoothing):
     assert top.probabilities == pytest.approx(np.sort(p)[::-1][: len(top)])
     drawn = post.sample(300, 0)
     assert drawn.log_weights == pytest.approx(made.log_probabilities(drawn))
-    sums = [sum(masses[m] for m in t.clusters()) if m > 0 else 0 for t, m in zip(every, p, strict=True)]
+    sums = [
+        sum(masses[m] for m in t.clusters()) if m > 0 else 0 for t, m in zip(every, p, strict=True)
+    ]
     best = post.expected_clusters_tree()
     assert sum(masses[m] for m in best.clusters()) == pytest.approx(max(sums))
     shared = [min(m.bit_count() for m in t.clusters() if m & 3 == 3) <= 3 for t in every]
@@ -256,7 +258,9 @@ def test_more_context_is_closer_to_the_sample():
     one, other = "((((a,b),c),d),((e,f),g));", "(((a,(b,c)),d),((e,f),g));"
     third = "(((a,b),c),(d,((e,g),f)));"
     trees = [hct.Tree.from_newick(t) for t in (one, other, third) for _ in range(10)]
-    share = [math.exp(CladeDistribution(trees, model=m).log_weight(trees[0])) for m in ("ccd1", "ccd3")]
+    share = [
+        math.exp(CladeDistribution(trees, model=m).log_weight(trees[0])) for m in ("ccd1", "ccd3")
+    ]
     assert abs(share[1] - 1 / 3) < abs(share[0] - 1 / 3)
 
 

@@ -104,7 +104,8 @@ Begin trees;
     Translate
         1 a, 2 b, 3 c
         ;
-tree STATE_0 [&lnP=-34.5,posterior=-34.5] = [&R] ((1[&rate=0.5]:1.0,2:1.0)[&rate=1.5,x="q",h={1,2}]:1.0,3:[&rate=2]2.0)[&rate=9]:0.0;
+tree STATE_0 [&lnP=-34.5,posterior=-34.5] = [&R] ((1[&rate=0.5]:1.0,2:1.0)\
+[&rate=1.5,x="q",h={1,2}]:1.0,3:[&rate=2]2.0)[&rate=9]:0.0;
 tree STATE_1 [&lnP=-33.5] = [&R] ((1[&rate=0.7]:2.0,2:2.0)[&rate=2.5]:1.0,3:3.0);
 End;
 """
@@ -152,10 +153,10 @@ def test_weights_and_probabilities(tmp_path):
     by_p = write(tmp_path, TRPROBS.replace("[&W 0.75]", "").replace("[&W 1/4]", ""))
     assert hct.read_trees(by_p).weights.tolist() == [0.75, 0.25]
     assert hct.read_trees(write(tmp_path, TRPROBS), 0, weights=None).weights is None
-    with pytest.raises(ValueError, match="tree 1 of run.t has no weight"):
+    with pytest.raises(ValueError, match=r"tree 1 of run.t has no weight"):
         text = TRPROBS.replace("[&W 0.75]", "").replace("[p = 0.750, P = 0.750]", "")
         hct.read_trees(write(tmp_path, text))
-    with pytest.raises(ValueError, match="line 4, column 40: '\\[&W x\\]' is not the weight"):
+    with pytest.raises(ValueError, match=r"line 4, column 40: '\[&W x\]' is not the weight"):
         hct.read_trees(write(tmp_path, TRPROBS.replace("0.75]", "x]")))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from hctrellis.clades.graph import Graph
 from hctrellis.support.memory import check_fits
 from hctrellis.tree import Tree
-from hctrellis.trellis.numbered import NumberedTrees, find_splits, find_trees
+from hctrellis.trellis.numbered import NumberedTrees, find_splits, find_trees, totals
 from hctrellis.trellis.sparse import SparseTrellis
 from hctrellis.trellis.vertices import SparseVertices
 
@@ -83,7 +83,7 @@ class ContextTrellis(SparseTrellis):
             'changed or saved; make one from trees, or use model="ccd1"'
         )
 
-    union = reorder = restrict = save = add_trees = __or__ = _refuse  # type: ignore[assignment]
+    union = reorder = restrict = save = add_trees = __or__ = _refuse
 
     def validate(self) -> None:
         """Check that the vertices stand for clusters, and their splits for splits of these."""
@@ -166,10 +166,10 @@ def with_contexts(
         back = _shorter(found, keys, backs, clusters, v, n_splits)
         where = begin[inverse] + splits[inside] - v.offsets[own[inverse]]
         each_share = np.broadcast_to(shares[:, None], state.shape)[inside]
-        counts = np.bincount(where, each_share, begin[-1])
-        totals = np.bincount(inverse, each_share, len(found))
+        counts = totals(where, each_share, int(begin[-1]))
+        whole = totals(inverse, each_share, len(found))
         lower = _spread(starts[-1][back], degrees[own], chances[-1])
-        chances.append((counts + s * lower) / np.repeat(totals + s, degrees[own]))
+        chances.append((counts + s * lower) / np.repeat(whole + s, degrees[own]))
         keys.append(found)
         backs.append(back)
         clusters.append(own)
@@ -199,7 +199,7 @@ def _spread(starts: IntArray, degrees: IntArray, values: FloatArray) -> FloatArr
     """The values of some runs of an array, one after the other."""
     ends = np.cumsum(degrees)
     within = np.arange(int(ends[-1])) - np.repeat(ends - degrees, degrees)
-    return values[np.repeat(starts, degrees) + within]
+    return np.asarray(values[np.repeat(starts, degrees) + within])
 
 
 def _shorter(

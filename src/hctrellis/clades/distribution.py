@@ -20,7 +20,7 @@ from hctrellis.support.memory import check_fits
 from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
 from hctrellis.treefiles.runs import TreeRuns
-from hctrellis.trellis.numbered import NumberedTrees, find_trees, number_trees
+from hctrellis.trellis.numbered import NumberedTrees, find_trees, number_trees, totals
 from hctrellis.trellis.sparse import SparseTrellis
 from hctrellis.trellis.vertices import packed
 
@@ -57,8 +57,8 @@ class CladeDistribution(Potential):
           sibling; "ccd3" looks at the sibling of the parent too, and so on up to "ccd9". For many
           draws: closer to the sample, further from independence.
     smoothing : float
-        From 0 to below 1; for thousands of trees 0.001 is a good choice. Above 0, this share of every
-        split goes to splits that no tree has: those between clusters of the trees, or with
+        From 0 to below 1; for thousands of trees 0.001 is a good choice. Above 0, this share of
+        every split goes to splits that no tree has: those between clusters of the trees, or with
         clusters that are one interchange of neighbours away. And in "ccd2" and beyond, estimates
         in a context are drawn towards those in a shorter one, as if this share of all trees spoke
         for it.
@@ -142,7 +142,7 @@ class CladeDistribution(Potential):
     def _times(self) -> FloatArray:
         """The total weight of the trees that have a cluster, for each."""
         seen = self._seen
-        times = np.bincount(seen.parents, seen.counts * self._total, len(seen.vertices))
+        times = totals(seen.parents, seen.counts * self._total, len(seen.vertices))
         return times if self.n_draws is None else np.round(times)
 
     def interval(self, items: Cluster, level: float = 0.95) -> tuple[float, float] | None:
@@ -210,7 +210,7 @@ class CladeDistribution(Potential):
         if isinstance(self.trellis, ContextTrellis):
             raise ValueError(
                 f"{self.model} weighs a split by what is next to it, so it has a trellis of its "
-                "own; use infer(model), or model=\"ccd1\" on other trellises"
+                'own; use infer(model), or model="ccd1" on other trellises'
             )
         return Described([own.find_words(packed(clusters.members)).astype(float)])
 
@@ -262,10 +262,8 @@ def _contexts(
     graph: Graph, numbered: NumberedTrees, given: TreeRuns, length: int, smoothing: float
 ) -> tuple[ContextTrellis, FloatArray]:
     """The trellis of contexts of so many siblings; equal trees are taken together."""
-    _, first, inverse = np.unique(
-        numbered.splits, axis=0, return_index=True, return_inverse=True
-    )
-    shares = np.bincount(inverse.ravel(), given.shares / given.shares.sum(), len(first))
+    _, first, inverse = np.unique(numbered.splits, axis=0, return_index=True, return_inverse=True)
+    shares = totals(inverse.ravel(), given.shares / given.shares.sum(), len(first))
     some = NumberedTrees(numbered.vertices, numbered.splits[first])
     return with_contexts(graph, some, given.children[first], shares, length, smoothing)
 

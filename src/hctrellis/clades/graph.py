@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.support.memory import check_fits
-from hctrellis.trellis.numbered import NumberedTrees, find_splits
+from hctrellis.trellis.numbered import NumberedTrees, find_splits, totals
 from hctrellis.trellis.vertices import SparseVertices, complete
 
 if TYPE_CHECKING:
@@ -92,14 +92,14 @@ def widened(seen: Graph, share: float) -> Graph:
     often[place] = np.maximum(often[place], frequencies(seen))
     prior = _normalised(vertices, np.sqrt(often[vertices.lefts] * often[vertices.rights]))
     parents = np.repeat(np.arange(len(vertices)), np.diff(vertices.offsets))
-    totals = np.bincount(parents, counts, len(vertices))[parents]
-    chances = np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), prior)
+    whole = totals(parents, counts, len(vertices))[parents]
+    chances = np.where(whole > 0, counts / np.where(whole > 0, whole, 1.0), prior)
     return Graph(vertices, counts, chances, prior, share)
 
 
 def frequencies(graph: Graph) -> FloatArray:
     """The share of the trees that have a cluster, for each; 1 for leaves."""
-    found = np.bincount(graph.parents, graph.counts, len(graph.vertices))
+    found = totals(graph.parents, graph.counts, len(graph.vertices))
     found[: graph.vertices.n_leaves] = 1.0
     return found
 
@@ -114,7 +114,7 @@ def moved(seen: Graph, vertices: SparseVertices) -> FloatArray:
 def _normalised(vertices: SparseVertices, amounts: FloatArray) -> FloatArray:
     """Amounts of splits, divided by their sum over each cluster."""
     parents = np.repeat(np.arange(len(vertices)), np.diff(vertices.offsets))
-    chances: FloatArray = amounts / np.bincount(parents, amounts, len(vertices))[parents]
+    chances: FloatArray = amounts / totals(parents, amounts, len(vertices))[parents]
     return chances
 
 

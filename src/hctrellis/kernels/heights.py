@@ -33,8 +33,8 @@ def ancestor_heights(children, heights, offsets, members, out):
     """The height of the last common ancestor of clusters, in every tree.
 
     children : integers (m, n - 1, 2); heights : float64 (m, 2n - 1)
-    offsets, members : int64, the parts of cluster k are members[offsets[k] : offsets[k + 1]]: leaves
-        are below n, and n + j is cluster j, an earlier one
+    offsets, members : int64, the parts of cluster k are members[offsets[k] : offsets[k + 1]]:
+        leaves are below n, and n + j is cluster j, an earlier one
     out : float64 (m, clusters)
     """
     m, n = children.shape[0], children.shape[1] + 1
@@ -63,7 +63,8 @@ def ancestor_heights(children, heights, offsets, members, out):
 def rows_with(splits, wanted, out):
     """In which row each tree has some clusters, -1 where it has none.
 
-    splits : integers (m, n - 1); wanted : int64 per split, which of the clusters is its parent, or -1
+    splits : integers (m, n - 1)
+    wanted : int64 per split, which of the clusters is its parent, or -1
     out : int64 (m, clusters)
     """
     for t in range(splits.shape[0]):

@@ -31,15 +31,7 @@ def is_blank(c):
 def is_mark(c):
     """Whether a character ends a word of Newick."""
     return (
-        c == OPEN
-        or c == CLOSE
-        or c == COMMA
-        or c == COLON
-        or c == SEMICOLON
-        or c == QUOTE
-        or c == LEFT
-        or c == RIGHT
-        or is_blank(c)
+        c in (OPEN, CLOSE, COMMA, COLON, SEMICOLON, QUOTE, LEFT, RIGHT) or is_blank(c)
     )
 
 
@@ -83,7 +75,7 @@ def statement_end(text, start, stop):
         c = text[pos]
         if c == SEMICOLON:
             return pos + 1, -1
-        if c == LEFT or c == QUOTE:
+        if c in (LEFT, QUOTE):
             end = skip_comment(text, pos, stop) if c == LEFT else skip_quoted(text, pos, stop)
             if end == NO_END:
                 return -1, pos
@@ -101,7 +93,7 @@ def find_mark(text, start, stop, mark):
         c = text[pos]
         if c == mark:
             return pos
-        if c == LEFT or c == QUOTE:
+        if c in (LEFT, QUOTE):
             end = skip_comment(text, pos, stop) if c == LEFT else skip_quoted(text, pos, stop)
             if end == NO_END:
                 return stop

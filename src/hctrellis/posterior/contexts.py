@@ -18,6 +18,7 @@ from hctrellis.posterior.posterior import Posterior
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.potentials.constraint import Constraint, Rewards
 from hctrellis.tree import Tree
+from hctrellis.trellis.numbered import totals
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -35,7 +36,7 @@ class ContextPosterior(Posterior):
     def _of_clusters(self) -> FloatArray:
         """The probability of each cluster of the base; 1 for leaves and root, or at most."""
         v, base = self._vertices, self._vertices.base
-        sums = np.bincount(v.clusters, self._probabilities, len(base))
+        sums = totals(v.clusters, self._probabilities, len(base))
         sums[base.leaves] = sums[base.root] = 1.0
         return np.minimum(sums, 1.0)
 
@@ -76,7 +77,9 @@ class ContextPosterior(Posterior):
             for parent, left, right in splits:
                 start, end = v.offsets[at[parent] : at[parent] + 2].tolist()
                 sides = [v.base.find(left), v.base.find(right)]
-                pairs = np.sort([v.clusters[v.lefts[start:end]], v.clusters[v.rights[start:end]]], 0)
+                pairs = np.sort(
+                    [v.clusters[v.lefts[start:end]], v.clusters[v.rights[start:end]]], 0
+                )
                 hit = np.flatnonzero((pairs == np.sort(sides)[:, None]).all(axis=0))
                 if len(hit) == 0:
                     share = 0.0

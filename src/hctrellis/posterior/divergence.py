@@ -64,9 +64,7 @@ class _Chances(NamedTuple):
         base, numbers = v, np.arange(len(v.lefts))
         if isinstance(v, ContextVertices):
             base, numbers = v.base, v.base_splits
-        return cls(
-            base, numbers, v.offsets, v.lefts, v.rights, chances, logs, v.n_leaves, v.root
-        )
+        return cls(base, numbers, v.offsets, v.lefts, v.rights, chances, logs, v.n_leaves, v.root)
 
 
 _Pair = tuple[int, int]

@@ -222,7 +222,7 @@ class Posterior:
 
         one, two = self._solution, other._solution
         if not (isinstance(one, SparseSolution) and isinstance(two, SparseSolution)):
-            raise ValueError("the two posteriors must be over the same trellis, or over sparse ones")
+            raise ValueError("the two posteriors must be over the same trellis, or sparse ones")
         return max(0.0, -expected_log_probability(one, two) - self.entropy)
 
     # ---- the best tree ------------------------------------------------------------------------

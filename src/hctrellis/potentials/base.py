@@ -262,7 +262,7 @@ class Potential(ABC):
         """Log psi of splits, given by the numbers of the parent and the left child in a trellis."""
         if len(self.parts) > 1:
             found = [part.weigh_numbered(vertices, parents, lefts) for part in self.parts]
-            return np.sum(found, axis=0)
+            return np.asarray(np.sum(found, axis=0))
         parent, left = vertices.rows(parents), vertices.rows(lefts)
         return self.split_log_weights(left, parent & ~left, parent)
 

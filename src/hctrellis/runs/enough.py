@@ -15,7 +15,7 @@ from hctrellis.infer import infer
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
 from hctrellis.treefiles.runs import TreeRuns
-from hctrellis.trellis.numbered import NumberedTrees, number_trees
+from hctrellis.trellis.numbered import NumberedTrees, number_trees, totals
 from hctrellis.trellis.vertices import SparseVertices, leaf_words
 
 if TYPE_CHECKING:
@@ -107,8 +107,12 @@ class RunReport:
             }[self.enough]
         ]
         if self.asdsf is not None:
-            word = "agree" if self.asdsf < AGREE else "nearly agree" if self.asdsf < NEARLY else (
-                "do not agree"
+            word = (
+                "agree"
+                if self.asdsf < AGREE
+                else "nearly agree"
+                if self.asdsf < NEARLY
+                else ("do not agree")
             )
             said.append(
                 f"The {len(self.names)} runs {word}: the average standard deviation of cluster "
@@ -178,8 +182,7 @@ def _frequencies(numbered: NumberedTrees, runs: TreeRuns, part: IntArray) -> Flo
     """The share of the trees of one run that have each cluster, leaves and root left out."""
     weights = np.zeros(len(runs))
     weights[part] = runs.shares[part]
-    found = numbered.cluster_weights(weights)[runs.n_leaves : -1] / weights.sum()
-    return found
+    return np.asarray(numbered.cluster_weights(weights)[runs.n_leaves : -1] / weights.sum())
 
 
 def _deviation(frequencies: FloatArray) -> float:
@@ -267,7 +270,7 @@ def _rogues(runs: TreeRuns, numbered: NumberedTrees) -> tuple[Rogue, ...]:
         return ()
     v, total = numbered.vertices, float(runs.shares.sum())
     splits = numbered.split_weights(runs.shares) / total
-    often = np.bincount(numbered.parents, splits, len(v))
+    often = totals(numbered.parents, splits, len(v))
     often[:n] = 1.0
     before = _support(often[n:-1]) / (n - 2)
     gains = []
@@ -278,24 +281,15 @@ def _rogues(runs: TreeRuns, numbered: NumberedTrees) -> tuple[Rogue, ...]:
         alone = (v.lefts == leaf) | (v.rights == leaf)
         np.add.at(both, numbered.parents[alone], splits[alone])
         support = np.where(has, 0.0, often)
-        new = []
-        for k in np.flatnonzero(has & (v.sizes > 2)).tolist():
-            if without[k] >= 0:
-                support[without[k]] += often[k] - both[k]
-            else:
-                new.append(often[k])
+        larger = np.flatnonzero(has & (v.sizes > 2))
+        there = larger[without[larger] >= 0]
+        support[without[there]] += often[there] - both[there]
+        new = larger[(without[larger] < 0) & (v.sizes[larger] < n)]
         kept = (v.sizes >= 2) & (v.sizes < n - 1) & ~has
-        smaller = [x for x, k in zip(new, _sizes(v, has, without), strict=True) if 2 <= k < n - 1]
-        after = _support(np.concatenate([support[kept], np.array(smaller)])) / (n - 3)
+        after = _support(np.concatenate([support[kept], often[new]])) / (n - 3)
         gains.append(Rogue(runs.labels[leaf], after - before))
     worst = sorted((rogue for rogue in gains if rogue.gain >= ROGUE), key=lambda r: -r.gain)
     return tuple(worst[:MOST_ROGUES])
-
-
-def _sizes(v: SparseVertices, has: FloatArray, without: IntArray) -> list[int]:
-    """The sizes, less one, of the clusters with a leaf that are not there without it."""
-    chosen = np.flatnonzero(has & (v.sizes > 2))
-    return [int(v.sizes[k]) - 1 for k in chosen.tolist() if without[k] < 0]
 
 
 def _support(frequencies: FloatArray) -> float:
@@ -356,4 +350,6 @@ def standing(post: Posterior, tree: Tree, size: int = 10_000, rng: Seed = None) 
     level = min(1.0, above + math.exp(log_probability))
     ranked = post.top_trees(size).log_weights
     better = int((ranked > weight + margin).sum())
-    return Standing(log_probability, level, better + 1 if better < len(ranked) else None, spread.is_exact)
+    return Standing(
+        log_probability, level, better + 1 if better < len(ranked) else None, spread.is_exact
+    )

@@ -1,9 +1,9 @@
-"""One tree for many: topologies by five rules, with heights, lengths and intervals of the sample."""
+"""One tree for many: found by one of five rules, with heights and lengths of the sample."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -79,7 +79,8 @@ def summary_tree(
 
     Examples
     --------
-    >>> trees = [Tree.from_newick(text) for text in ["((a:1,b:1):1,c:2);"] * 3 + ["(a:3,(b:2,c:2):1);"]]
+    >>> texts = ["((a:1,b:1):1,c:2);"] * 3 + ["(a:3,(b:2,c:2):1);"]
+    >>> trees = [Tree.from_newick(text) for text in texts]
     >>> tree = summary_tree(trees, "mcc")
     >>> tree.to_newick()
     '((a:1.5,b:1.5)0.75:0.75,c:2.25);'
@@ -207,7 +208,7 @@ def _measures(
     return found + [of_trees(name, table) for name, table in runs.notes.items()]
 
 
-def _rows(numbered: NumberedTrees, masks: list[int]) -> IntArray:
+def _rows(numbered: NumberedTrees, masks: list[int]) -> Any:
     """In which row each tree has each of some clusters, -1 where it has none."""
     from hctrellis.kernels.heights import rows_with
 

@@ -119,7 +119,7 @@ class TreeRuns(Sequence[Tree]):
         spread = heights[: self.n_leaves].max()
         if not spread <= ULTRAMETRIC * abs(heights[-1]):
             return None
-        return heights[self.n_leaves :]
+        return np.asarray(heights[self.n_leaves :])
 
     def some(self, chosen: IntArray) -> TreeRuns:
         """Some of the trees, by their numbers."""

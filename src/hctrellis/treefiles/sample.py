@@ -25,7 +25,7 @@ from hctrellis.treefiles.nexus_blocks import Written, written_trees
 from hctrellis.treefiles.runs import TreeRuns
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray
 
 Rooting = Literal["auto", "midpoint", "written"]
 AT_ONCE = 512  # trees whose rows are kept together
@@ -233,9 +233,7 @@ class _Reader:
             np.empty((AT_ONCE, n - 1, 2), kind), np.full((AT_ONCE, 2 * n - 1), np.nan), None, []
         )
 
-    def _trimmed(
-        self, name: str, chunks: list[_Chunk], last: int, burn_in: float
-    ) -> list[_Chunk]:
+    def _trimmed(self, name: str, chunks: list[_Chunk], last: int, burn_in: float) -> list[_Chunk]:
         """The chunks of a run without its first trees."""
         chunks[-1].children = chunks[-1].children[:last]
         chunks[-1].lengths = chunks[-1].lengths[:last]
@@ -245,7 +243,7 @@ class _Reader:
         if self.weighted and None not in found:
             return chunks
         if self.weighted and any(weight is not None for weight in found):
-            at = found.index(None) if found[0] is not None else found.index(None)
+            at = found.index(None)
             raise ValueError(
                 f"tree {at + 1} of {name} has no weight, but others have; expected weights for all "
                 "trees or for none (weights=None leaves them out of account)"

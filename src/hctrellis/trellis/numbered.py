@@ -56,9 +56,18 @@ class NumberedTrees:
 
     def cluster_weights(self, weights: FloatArray) -> FloatArray:
         """The total weight of the trees that have a cluster, for each; of all trees for leaves."""
-        sums = np.bincount(self.parents, self.split_weights(weights), len(self.vertices))
+        sums = totals(self.parents, self.split_weights(weights), len(self.vertices))
         sums[: self.vertices.n_leaves] = weights.sum()
         return sums
+
+
+def totals(numbers: IntArray, amounts: FloatArray, size: int) -> FloatArray:
+    """The sum of the amounts of each number from 0 to size - 1.
+
+    >>> totals(np.array([0, 2, 0]), np.array([1.0, 2.0, 4.0]), 3)
+    array([5., 0., 2.])
+    """
+    return np.asarray(np.bincount(numbers, amounts, size), float)
 
 
 def number_trees(children: Any) -> NumberedTrees:
