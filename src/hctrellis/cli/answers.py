@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from rich.console import Console
 
 import hctrellis as hct
 from hctrellis.clades.distribution import CladeDistribution
-from hctrellis.cli.sources import Cells, read_source
+from hctrellis.cli.sources import Cells, holds_trees, read_source
 from hctrellis.cli.tables import Items, Options, as_items
 from hctrellis.infer import MAX_EXACT_LEAVES
 from hctrellis.report.words import too_few
@@ -24,7 +25,6 @@ from hctrellis.support.progress import Progress, bar
 if TYPE_CHECKING:
     from hctrellis.potentials.linkage import Method
     from hctrellis.support.types import FloatArray
-    from hctrellis.treefiles.weighted import WeightedTrees
     from hctrellis.trust.beta import BetaChoice, Make, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
 
@@ -39,6 +39,11 @@ class Request:
     """What a user asks for; see ``hctrellis infer --help``."""
 
     source: Path
+    more: tuple[Path, ...] = ()
+    burn_in: float = 0.0
+    outgroup: tuple[str, ...] = ()
+    clades: str = "ccd1"
+    smoothing: float = 0.0
     reading: Options = field(default_factory=Options)
     model: str | None = None
     metric: str = "euclidean"
@@ -78,6 +83,8 @@ class Answers:
         How the answers move with beta; empty where that would take too long.
     bootstrap : BootstrapSupport or None
         Support of the clusters of the best tree by resampling columns, if it was asked for.
+    runs : TreeRuns or None
+        The trees, if trees were read.
     """
 
     post: hct.Posterior
@@ -88,12 +95,13 @@ class Answers:
     choice: BetaChoice | None = None
     moves: list[SensitivityRow] = field(default_factory=list)
     bootstrap: BootstrapSupport | None = None
+    runs: hct.TreeRuns | None = None
 
 
 def find(request: Request, console: Console) -> Answers:
     """Read the file and infer; progress goes to the console."""
     start = time.perf_counter()
-    source = read_source(request.source)
+    source = _read(request)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if isinstance(source, Cells):
@@ -105,23 +113,40 @@ def find(request: Request, console: Console) -> Answers:
     return answers
 
 
-def _from_trees(request: Request, trees: WeightedTrees) -> Answers:
+def _read(request: Request) -> hct.TreeRuns | Cells:
+    """The trees of all files, or the cells of the one table."""
+    files = (request.source, *request.more)
+    kinds = [holds_trees(path) for path in files]
+    if all(kinds):
+        return hct.read_trees(files, request.burn_in, outgroup=request.outgroup or None)
+    if len(files) > 1:
+        name = files[kinds.index(False)].name
+        raise ValueError(f"{name} does not hold trees; several files are runs of sampled trees")
+    source = read_source(request.source)
+    assert isinstance(source, Cells)
+    return source
+
+
+def _from_trees(request: Request, trees: hct.TreeRuns) -> Answers:
     if request.model is not None or request.beta is not None:
         raise ValueError(f"{request.source.name} holds trees; leave out --potential and --beta")
     if request.bootstrap is not None:
         raise ValueError(f"--bootstrap resamples columns; {request.source.name} holds trees")
-    model = CladeDistribution(trees)
-    with warnings.catch_warnings():  # as is right if all trees that were read differ
-        warnings.filterwarnings("ignore", message="every tree has the same weight")
-        post = hct.infer(model, model.trellis)
+    post = hct.infer(CladeDistribution(trees, model=request.clades, smoothing=request.smoothing))
     weights = "" if trees.weights is None else ", with weights"
-    distinct = f"{len(set(trees)):,} of them different{weights}"
-    read = (
-        "Trees",
-        f"{request.source.name}: {len(trees):,} over {post.n_leaves} items, {distinct}",
-    )
-    notes = [text for text in (too_few(post),) if text]
-    return Answers(post, None, _watched(request, post), [read], notes)
+    distinct = len(np.unique(trees.children.reshape(len(trees), -1), axis=0))
+    files = ", ".join(trees.names[:4]) + (", ..." if trees.n_runs > 4 else "")
+    settings = [
+        (
+            "Trees",
+            f"{files}: {len(trees):,} over {post.n_leaves} items, {distinct:,} of them different"
+            f"{weights}",
+        )
+    ]
+    if trees.n_runs > 1:
+        settings.append(("Are these runs enough?", hct.compare_runs(trees).verdict))
+    notes = [text for text in (too_few(post), *trees.remarks) if text]
+    return Answers(post, None, _watched(request, post), settings, notes, runs=trees)
 
 
 def _from_items(request: Request, items: Items, console: Console) -> Answers:

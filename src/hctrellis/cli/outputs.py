@@ -26,7 +26,8 @@ def check_outputs(request: Request) -> None:
     given = [path for path in _paths(request) if path is not None]
     for path in given:
         check_writable(path)
-    if len({path.absolute() for path in (*given, request.source)}) <= len(given):
+    read = {path.absolute() for path in (request.source, *request.more)}
+    if len({*(path.absolute() for path in given), *read}) < len(given) + len(read):
         raise ValueError("two of the files have the same name; give each a name of its own")
     if request.report is not None and find_spec("plotly") is None:
         raise ImportError('a report needs plotly: pip install "hctrellis[report]"')
@@ -40,8 +41,11 @@ def write_outputs(request: Request, answers: Answers) -> Iterator[str]:
     """Write the files that were asked for, and say so line by line."""
     tree = answers.post.map_tree
     if request.newick is not None:
-        write_text(request.newick, _newick(answers.post, tree) + "\n")
-        yield f"best tree (Newick, with probabilities): {request.newick}"
+        if answers.runs is not None and answers.runs.n_leaves > 1:
+            hct.summary_tree(answers.runs, post=answers.post).write(request.newick)
+        else:
+            write_text(request.newick, _newick(answers.post, tree) + "\n")
+        yield f"best tree (with probabilities): {request.newick}"
     if request.linkage is not None:
         write_bytes(request.linkage, _linkage(request.linkage, tree))
         yield f"best tree (linkage matrix): {request.linkage}"

@@ -19,7 +19,11 @@ from hctrellis.support.textfiles import as_text, read_bytes
 from hctrellis.treefiles.weighted import WeightedTrees
 
 MAX_ROWS = 1000
-TREE_SUFFIXES = (".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs")
+TREE_SUFFIXES = (
+    *(".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs"),
+    *(".t", ".trprobs"),
+)
+START = 4096  # bytes that tell what a file holds
 DELIMITERS = "\t;,|"
 PANDAS_INDEX = "__index_level_0__"  # the column in which pandas keeps row names
 TRIED_ROWS = 20  # that are looked at to find out what separates cells
@@ -30,6 +34,7 @@ _MAGIC = (
     (b"\x1f\x8b", "compressed (gzip); unpack it first"),
     (b"\x93NUMPY", "a NumPy array; save it as CSV, for instance with numpy.savetxt"),
 )
+_BINARY = tuple(magic for magic, _ in _MAGIC)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,20 @@ def read_source(path: Path) -> WeightedTrees | Cells:
     if _holds_trees(path, text):
         return _read_trees(path.name, text)
     return _read_delimited(path.name, text)
+
+
+def holds_trees(path: Path) -> bool:
+    """Whether a file holds trees, by its name and its first bytes."""
+    if path.suffix.lower() == ".gz":
+        return Path(path.stem).suffix.lower() in TREE_SUFFIXES
+    try:
+        with path.open("rb") as file:
+            start = file.read(START)
+    except OSError:
+        return False
+    if not start.strip() or start.startswith(b"PAR1") or any(map(start.startswith, _BINARY)):
+        return False
+    return _holds_trees(path, start.decode("utf-8-sig", "replace"))
 
 
 def _holds_trees(path: Path, text: str) -> bool:

@@ -30,9 +30,7 @@ def is_blank(c):
 @inner
 def is_mark(c):
     """Whether a character ends a word of Newick."""
-    return (
-        c in (OPEN, CLOSE, COMMA, COLON, SEMICOLON, QUOTE, LEFT, RIGHT) or is_blank(c)
-    )
+    return c in (OPEN, CLOSE, COMMA, COLON, SEMICOLON, QUOTE, LEFT, RIGHT) or is_blank(c)
 
 
 @inner

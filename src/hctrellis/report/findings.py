@@ -12,6 +12,7 @@ from hctrellis.clusters import Cluster, cluster_mask
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
+from hctrellis.trellis.sparse import SparseTrellis
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -138,7 +139,7 @@ def _pairs(post: Posterior) -> list[Pairs]:
     n = post.n_leaves
     if n > MAX_PAIRED or n < 3:
         return []
-    quick = n <= QUICK_LEAVES or not post.is_exact
+    quick = n <= QUICK_LEAVES or isinstance(post.trellis, SparseTrellis)
     sizes = {2, n // 4, n // 2, 3 * n // 4} if quick else {n // 2}
     return [
         Pairs(size, np.clip(post.coclustering(size).probability, 0.0, 1.0))

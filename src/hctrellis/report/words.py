@@ -9,12 +9,23 @@ from hctrellis.clusters import mask_labels
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.report.findings import Findings, Found, below_root
 from hctrellis.support.printable import show_probability
+from hctrellis.trellis.sparse import SparseTrellis
 
 if TYPE_CHECKING:
     from hctrellis.clades.distribution import CladeDistribution
 
 GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "open"))
 """What a probability is called: the first name whose bound it reaches."""
+
+_RULES = {
+    "ccd0": "A tree is weighed by how often its clusters occur",
+    "ccd1": "Each split of a cluster is as probable as it is frequent among the trees that have "
+    "the cluster",
+}
+_IN_CONTEXT = (
+    "Each split of a cluster is as probable as it is frequent among the trees that have the cluster "
+    "next to the same siblings"
+)
 
 SHOWN_NAMES = 6
 FEW = 5  # a cluster that was seen in fewer trees may be there by chance
@@ -152,8 +163,8 @@ def weighed(post: Posterior) -> str:
         return (
             f"Trees read: {post.potential.n_observed:,}, over {post.n_leaves} items"
             f"{_counting(post.potential)}. "
-            "Each split of a cluster is as probable as it is frequent among the trees that have "
-            f"the cluster; this gives a probability to {counted(post.n_trees, 'tree')}."
+            f"{_RULES.get(post.potential.model, _IN_CONTEXT)}; this gives a probability to "
+            f"{counted(post.n_trees, 'tree')}."
         )
     if post.is_exact and post.n_trees == 1:
         return f"There is only one possible tree over the {counted(post.n_leaves, 'item')}."
@@ -274,7 +285,7 @@ def numbers(post: Posterior) -> list[tuple[str, str]]:
             f"log weight {post.map_log_weight:.4f}, log probability {post.map_log_probability:.4f}",
         ),
     ]
-    if not post.is_exact:
+    if isinstance(post.trellis, SparseTrellis):
         found.append(("Trees weighed", repr(post.trellis)))
     if post.growth is not None:
         found.append(("Search", repr(post.growth)))

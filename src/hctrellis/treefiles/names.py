@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from hctrellis.treefiles.statements import ByteArray
 
 
-class Names(NamedTuple):
-    """Names and their numbers; see `hctrellis.kernels.treetext` for the arrays.
+class NameTable(NamedTuple):
+    """NameTable and their numbers; see `hctrellis.kernels.treetext` for the arrays.
 
     Examples
     --------
-    >>> names = Names.make(2, 10)
+    >>> names = NameTable.make(2, 10)
     >>> names.add(b"ape", 7), names.add(b"bat", 8), names.add(b"ape", 9)
     (0, 1, 0)
     >>> names.texts(), names.ids[:2].tolist()
@@ -30,7 +30,7 @@ class Names(NamedTuple):
     sizes: IntArray
 
     @classmethod
-    def make(cls, most: int, n_bytes: int) -> Names:
+    def make(cls, most: int, n_bytes: int) -> NameTable:
         """An empty table with room for some names of so many bytes together."""
         return cls(
             np.zeros(n_bytes, np.uint8),
@@ -41,7 +41,7 @@ class Names(NamedTuple):
         )
 
     @classmethod
-    def of(cls, pairs: dict[bytes, int]) -> Names:
+    def of(cls, pairs: dict[bytes, int]) -> NameTable:
         """A table of names with their numbers."""
         table = cls.make(len(pairs), sum(map(len, pairs)))
         for name, number in pairs.items():

@@ -18,7 +18,7 @@ _TABLE = re.compile(rb"[^\n(\[]*\t[^\n]*")
 
 
 @dataclass
-class Written:
+class TreeText:
     """A tree as it is written: `header` goes before it, and it begins at byte `start`."""
 
     statement: Statement
@@ -26,11 +26,11 @@ class Written:
     header: bytes
 
 
-Names = dict[bytes, bytes]
+Labels = dict[bytes, bytes]
 """What tokens stand for: labels, in their order."""
 
 
-def written_trees(path: Path) -> Iterator[Written | Names]:
+def written_trees(path: Path) -> Iterator[TreeText | Labels]:
     """The trees of a file, and before them, where the file has one, the table of their labels."""
     with open_file(path) as file:
         source = statements(file, path.name)
@@ -58,7 +58,7 @@ def _skip(statement: Statement, start: int) -> int:
     return match.end() if match else start
 
 
-def _newick(statement: Statement) -> Iterator[Written]:
+def _newick(statement: Statement) -> Iterator[TreeText]:
     """One tree of a Newick file; its comments are its header."""
     from hctrellis.kernels.treetext import find_mark
 
@@ -66,10 +66,10 @@ def _newick(statement: Statement) -> Iterator[Written]:
     if start >= statement.stop or statement.content[start - statement.start :].strip() == b";":
         return
     body = int(find_mark(statement.array, statement.start, statement.stop, ord("(")))
-    yield Written(statement, start, statement.text.content[statement.start : body])
+    yield TreeText(statement, start, statement.text.content[statement.start : body])
 
 
-def _table(lines: Iterator[bytes], name: str) -> Iterator[Written]:
+def _table(lines: Iterator[bytes], name: str) -> Iterator[TreeText]:
     """The trees of a table with a tree at the end of each row, as RevBayes writes it."""
     for number, line in enumerate(lines, start=1):
         start = line.find(b"(")
@@ -78,10 +78,10 @@ def _table(lines: Iterator[bytes], name: str) -> Iterator[Written]:
                 raise ValueError(f"{name}, line {number}: there is no tree in this row")
             continue
         text = Text(name, line, number)
-        yield Written(Statement(text, text.array, 0, len(line.rstrip())), start, b"")
+        yield TreeText(Statement(text, text.array, 0, len(line.rstrip())), start, b"")
 
 
-def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[Written | Names]:
+def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[TreeText | Labels]:
     """The trees of all TREES blocks; labels from TAXLABELS and TRANSLATE."""
     from hctrellis.kernels.treetext import find_mark
 
@@ -96,7 +96,7 @@ def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[Written | Na
             if equals == statement.stop:
                 raise statement.error(start, "this tree has no '=' after its name")
             body = int(find_mark(statement.array, equals, statement.stop, ord("(")))
-            yield Written(statement, equals + 1, statement.text.content[after:body])
+            yield TreeText(statement, equals + 1, statement.text.content[after:body])
         elif word == b"BEGIN" and not block:
             named = _WORD.match(statement.text.content, _skip(statement, after), statement.stop)
             block = (named[0] if named else b"?").decode("latin-1").upper()
@@ -120,9 +120,9 @@ def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[Written | Na
         raise statement.error(statement.stop, f"the block {shown:.40} has no END;")
 
 
-def _translation(statement: Statement, start: int) -> Names:
+def _translation(statement: Statement, start: int) -> Labels:
     """The labels that the tokens of a TRANSLATE command stand for."""
-    names: Names = {}
+    names: Labels = {}
     entry: list[bytes] = []
     for position, token in _tokens(statement, start):
         if token not in (b",", b";"):

@@ -20,8 +20,8 @@ from hctrellis.support.checks import as_count
 from hctrellis.support.memory import check_fits
 from hctrellis.support.progress import Progress, followed
 from hctrellis.support.steps import check_stop
-from hctrellis.treefiles.names import Names
-from hctrellis.treefiles.nexus_blocks import Written, written_trees
+from hctrellis.treefiles.names import NameTable
+from hctrellis.treefiles.nexus_blocks import TreeText, written_trees
 from hctrellis.treefiles.runs import TreeRuns
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class _Reader:
         self.room = _Room(8)
         self.word = np.empty(1024, np.uint8)
         self.outside = np.zeros(0, np.int64)
-        self.keys = Names.make(MOST_NOTES, 1 << 14)
+        self.keys = NameTable.make(MOST_NOTES, 1 << 14)
         self.runs: list[list[_Chunk]] = []
 
     # ---- files --------------------------------------------------------------------------------
@@ -203,7 +203,9 @@ class _Reader:
             if (count - 1) % thin:
                 continue
             if table is None:
-                table = Names.make(item.statement.stop - item.start, len(item.statement.content))
+                table = NameTable.make(
+                    item.statement.stop - item.start, len(item.statement.content)
+                )
             if not self.labels:
                 self._meet(item, table, translated)
                 table = self._table(translated)
@@ -217,14 +219,14 @@ class _Reader:
             raise ValueError(f"{path.name} has no trees")
         self.runs.append(self._trimmed(path.name, chunks, k, burn_in))
 
-    def _table(self, translated: dict[bytes, bytes]) -> Names:
+    def _table(self, translated: dict[bytes, bytes]) -> NameTable:
         """What the tokens of a file stand for, as numbers of leaves."""
         if not self.labels:
             order = {label: k for k, label in enumerate(dict.fromkeys(translated.values()))}
         else:
             order = {label: k for k, label in enumerate(self.labels)}
         pairs = {token: order[label] for token, label in translated.items() if label in order}
-        return Names.of(pairs | {label: k for label, k in order.items() if label not in pairs})
+        return NameTable.of(pairs | {label: k for label, k in order.items() if label not in pairs})
 
     def _chunk(self) -> _Chunk:
         n = len(self.labels)
@@ -268,7 +270,7 @@ class _Reader:
 
     # ---- trees --------------------------------------------------------------------------------
 
-    def _meet(self, tree: Written, table: Names, translated: dict[bytes, bytes]) -> None:
+    def _meet(self, tree: TreeText, table: NameTable, translated: dict[bytes, bytes]) -> None:
         """Learn the leaves from the first tree."""
         count = self._parse(tree, table, grow=not translated)
         found = self.room.leaves[:count]
@@ -298,7 +300,7 @@ class _Reader:
         if (self.outside > 0).all() and len(texts) > 1:
             raise ValueError("the outgroup holds all leaves; give some of them")
 
-    def _parse(self, tree: Written, table: Names, grow: bool) -> int:
+    def _parse(self, tree: TreeText, table: NameTable, grow: bool) -> int:
         """Read the nodes of a tree; their number."""
         from hctrellis.kernels import treetext
 
@@ -329,7 +331,7 @@ class _Reader:
             raise statement.error(end, "this is more than a tree; expected ';'")
         return int(count)
 
-    def _read_tree(self, tree: Written, table: Names, chunk: _Chunk, k: int) -> None:
+    def _read_tree(self, tree: TreeText, table: NameTable, chunk: _Chunk, k: int) -> None:
         """Read a tree into row k of a chunk."""
         from hctrellis.kernels import rooting, treetext
 
@@ -373,7 +375,7 @@ class _Reader:
             inside = sources >= 0
             chunk.notes[k, inside] = room.values[sources[inside]]
 
-    def _mode(self, tree: Written) -> int:
+    def _mode(self, tree: TreeText) -> int:
         """Where the root of a tree goes."""
         from hctrellis.kernels import rooting
 
@@ -385,7 +387,7 @@ class _Reader:
             return rooting.WRITTEN
         return rooting.LOOSE
 
-    def _misshapen(self, tree: Written, code: int, where: int, unrooted: bool) -> ValueError:
+    def _misshapen(self, tree: TreeText, code: int, where: int, unrooted: bool) -> ValueError:
         from hctrellis.kernels import rooting
 
         statement, n = tree.statement, len(self.labels)
@@ -492,7 +494,7 @@ class _Reader:
             yield f"only the first {MOST_NOTES} kinds of numbers in notes were kept"
 
 
-def _weight(tree: Written) -> float | None:
+def _weight(tree: TreeText) -> float | None:
     """The weight of a tree, from its header."""
     if b"[" not in tree.header:
         return None
