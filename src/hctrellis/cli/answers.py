@@ -85,6 +85,8 @@ class Answers:
         Support of the clusters of the best tree by resampling columns, if it was asked for.
     runs : TreeRuns or None
         The trees, if trees were read.
+    enough : RunReport or None
+        Whether these are enough, if there are several runs.
     """
 
     post: hct.Posterior
@@ -96,6 +98,7 @@ class Answers:
     moves: list[SensitivityRow] = field(default_factory=list)
     bootstrap: BootstrapSupport | None = None
     runs: hct.TreeRuns | None = None
+    enough: hct.RunReport | None = None
 
 
 def find(request: Request, console: Console) -> Answers:
@@ -143,10 +146,11 @@ def _from_trees(request: Request, trees: hct.TreeRuns) -> Answers:
             f"{weights}",
         )
     ]
-    if trees.n_runs > 1:
-        settings.append(("Are these runs enough?", hct.compare_runs(trees).verdict))
+    enough = hct.compare_runs(trees) if trees.n_runs > 1 else None
+    if enough is not None:
+        settings.append(("Are these runs enough?", enough.verdict))
     notes = [text for text in (too_few(post), *trees.remarks) if text]
-    return Answers(post, None, _watched(request, post), settings, notes, runs=trees)
+    return Answers(post, None, _watched(request, post), settings, notes, runs=trees, enough=enough)
 
 
 def _from_items(request: Request, items: Items, console: Console) -> Answers:

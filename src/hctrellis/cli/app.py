@@ -272,7 +272,7 @@ def infer(
         typer.Option(
             metavar="MODEL",
             rich_help_panel=TREES,
-            help="What trees are put together from: ccd0 (clusters), ccd1 (splits), ccd2, ccd3, ... "
+            help="What trees are put together from: ccd0 (clusters), ccd1 (splits), ccd2, ... "
             "(splits next to the same siblings).",
         ),
     ] = "ccd1",

@@ -154,6 +154,7 @@ def _write_report(request: Request, answers: Answers) -> None:
         beta=answers.choice,
         sensitivity=answers.moves,
         bootstrap=answers.bootstrap,
+        runs=answers.enough,
         settings=answers.settings,
         rng=request.seed,
     )

@@ -19,6 +19,7 @@ from hctrellis.support.keywords import renamed
 if TYPE_CHECKING:
     from hctrellis.clusters import Cluster
     from hctrellis.posterior.posterior import Posterior
+    from hctrellis.runs.enough import RunReport
     from hctrellis.support.types import FloatArray
     from hctrellis.trust.beta import BetaChoice, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
@@ -49,6 +50,7 @@ def report_html(
     beta: BetaChoice | None = None,
     sensitivity: Sequence[SensitivityRow] = (),
     bootstrap: BootstrapSupport | None = None,
+    runs: RunReport | None = None,
     settings: Sequence[tuple[str, str]] = (),
     sources: Sequence[str] = (),
     k: int = 10,
@@ -82,6 +84,8 @@ def report_html(
         How the answers move with beta, see `hctrellis.sensitivity`.
     bootstrap : BootstrapSupport, optional
         Support of clusters by resampling columns, see `hctrellis.bootstrap_support`.
+    runs : RunReport, optional
+        Whether the runs that trees were read from are enough, see `hctrellis.compare_runs`.
     settings : sequence of (str, str)
         Names and values to list, before those that the posterior itself gives.
     sources : sequence of str
@@ -101,6 +105,7 @@ def report_html(
     '<!doctype html>'
     """
     from hctrellis.report import notes, words
+    from hctrellis.report.compared import compared
     from hctrellis.report.findings import collect
     from hctrellis.report.page import Page, render
 
@@ -112,6 +117,8 @@ def report_html(
         means.append(notes.moves(findings, sensitivity))
     if bootstrap is not None:
         means.append(notes.resampled(bootstrap))
+    if runs is not None:
+        means += compared(runs)
     values = _as_table(table, post.labels)
     page = Page(
         title=title,

@@ -23,8 +23,8 @@ _RULES = {
     "the cluster",
 }
 _IN_CONTEXT = (
-    "Each split of a cluster is as probable as it is frequent among the trees that have the cluster "
-    "next to the same siblings"
+    "Each split of a cluster is as probable as it is frequent among the trees that have the "
+    "cluster next to the same siblings"
 )
 
 SHOWN_NAMES = 6

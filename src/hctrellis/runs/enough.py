@@ -30,14 +30,24 @@ FOCAL_TREES = 20  # from which distances are taken
 SMOOTHING = 0.001  # so that divergences between runs are finite
 ROGUE = 0.02  # gain of mean support that makes a leaf a rogue
 MOST_ROGUES = 5
+MOST_DIFFERENCES = 10
 
 
 class Difference(NamedTuple):
-    """The cluster whose frequency differs most between runs, with its least and greatest one."""
+    """A cluster whose frequency differs between runs: in each run, the least and the greatest."""
 
     cluster: frozenset[str]
-    low: float
-    high: float
+    frequencies: tuple[float, ...]
+
+    @property
+    def low(self) -> float:
+        """The least frequency."""
+        return min(self.frequencies)
+
+    @property
+    def high(self) -> float:
+        """The greatest frequency."""
+        return max(self.frequencies)
 
 
 class Rogue(NamedTuple):
@@ -60,8 +70,8 @@ class RunReport:
     asdsf : float or None
         Average standard deviation of the frequencies of clusters between runs, over the clusters
         with a frequency of 0.1 or more in some run. None for a single run.
-    largest : Difference or None
-        The cluster on which runs differ most.
+    differences : tuple of Difference
+        The clusters on which runs differ most, at most ten, the worst first.
     divergence : float or None
         The largest Kullback-Leibler divergence of the clade distribution of a run from that of all
         others, in nats; the latter is smoothed, so that it is finite.
@@ -77,11 +87,16 @@ class RunReport:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     asdsf: float | None
-    largest: Difference | None
+    differences: tuple[Difference, ...]
     divergence: float | None
     ess: tuple[float, ...] | None
     entropy: float
     rogues: tuple[Rogue, ...]
+
+    @property
+    def largest(self) -> Difference | None:
+        """The cluster on which runs differ most."""
+        return self.differences[0] if self.differences else None
 
     @property
     def enough(self) -> bool | None:
@@ -170,7 +185,7 @@ def compare_runs(trees: Iterable[Tree], model: str = "ccd1") -> RunReport:
         runs.names,
         tuple(map(len, parts)),
         _deviation(frequencies) if several else None,
-        _difference(runs, numbered.vertices, frequencies) if several else None,
+        _differences(runs, numbered.vertices, frequencies) if several else (),
         _divergence(runs, parts, model) if several else None,
         None if runs.weights is not None else tuple(_ess(numbered, part) for part in parts),
         together.entropy,
@@ -192,15 +207,17 @@ def _deviation(frequencies: FloatArray) -> float:
     return float(frequencies[:, often].std(axis=0, ddof=1).mean())
 
 
-def _difference(
+def _differences(
     runs: TreeRuns, vertices: SparseVertices, frequencies: FloatArray
-) -> Difference | None:
-    if frequencies.shape[1] == 0:
-        return None
-    low, high = frequencies.min(axis=0), frequencies.max(axis=0)
-    k = int(np.argmax(high - low))
-    mask = vertices.masks(np.array([runs.n_leaves + k]))[0]
-    return Difference(frozenset(mask_labels(mask, runs.labels)), float(low[k]), float(high[k]))
+) -> tuple[Difference, ...]:
+    spread = frequencies.max(axis=0, initial=0.0) - frequencies.min(axis=0, initial=1.0)
+    worst = np.argsort(-spread, kind="stable")[:MOST_DIFFERENCES]
+    worst = worst[spread[worst] > 0]
+    masks = vertices.masks(runs.n_leaves + worst)
+    return tuple(
+        Difference(frozenset(mask_labels(mask, runs.labels)), tuple(frequencies[:, k].tolist()))
+        for mask, k in zip(masks, worst.tolist(), strict=True)
+    )
 
 
 def _divergence(runs: TreeRuns, parts: list[IntArray], model: str) -> float:

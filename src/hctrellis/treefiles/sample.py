@@ -420,23 +420,23 @@ class _Reader:
         """All trees that were read."""
         chunks = [chunk for run in self.runs for chunk in run]
         sizes = [sum(len(chunk.children) for chunk in run) for run in self.runs]
-        lengths: FloatArray | None = np.concatenate([chunk.lengths for chunk in chunks])
-        assert lengths is not None
-        if np.isnan(lengths[:, :-1]).all():
-            lengths = None
-        weights = self._weights(names, sizes)
+        weights = self._weights(names)
+        notes = self._notes(chunks)
+        bare = all(np.isnan(chunk.lengths[:, :-1]).all() for chunk in chunks)
+        children = _joined([chunk.children for chunk in chunks], chunks, "children")
+        lengths = None if bare else _joined([chunk.lengths for chunk in chunks], chunks, "lengths")
         return TreeRuns(
             tuple(label.decode() for label in self.labels),
-            np.concatenate([chunk.children for chunk in chunks]),
+            children,
             lengths,
             weights,
             np.repeat(np.arange(len(names)), sizes),
             names,
-            self._notes(chunks),
+            notes,
             tuple(self._remarks()),
         )
 
-    def _weights(self, names: tuple[str, ...], sizes: list[int]) -> FloatArray | None:
+    def _weights(self, names: tuple[str, ...]) -> FloatArray | None:
         """The weights of all trees; every run counts as it says."""
         weighted = [bool(run[0].weights) for run in self.runs]
         if not any(weighted):
@@ -492,6 +492,18 @@ class _Reader:
             yield "nodes of more than two children were split arbitrarily, by branches of length 0"
         if self.full_notes:
             yield f"only the first {MOST_NOTES} kinds of numbers in notes were kept"
+
+
+def _joined(arrays: list[Any], chunks: list[_Chunk], name: str) -> Any:
+    """The arrays of all chunks as one; each is freed as soon as it is copied."""
+    whole = np.empty((sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)
+    start = 0
+    for k, chunk in enumerate(chunks):
+        whole[start : start + len(arrays[k])] = arrays[k]
+        start += len(arrays[k])
+        arrays[k] = None
+        setattr(chunk, name, None)
+    return whole
 
 
 def _weight(tree: TreeText) -> float | None:
