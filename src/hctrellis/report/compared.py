@@ -24,7 +24,7 @@ def compared(runs: RunReport) -> list[Note]:
     if runs.divergence is not None:
         texts.append(
             "The distribution of a run is at most "
-            f"{runs.divergence:.3g} nats from that of all others (Kullback-Leibler divergence)."
+            f"{runs.divergence:.3g} nats from that of all runs together (Kullback-Leibler)."
         )
     notes = [Note(texts, HEADING, ["run", "trees", "independent trees"], sizes)]
     if runs.differences:

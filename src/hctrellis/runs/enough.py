@@ -27,7 +27,6 @@ AGREE, NEARLY = 0.01, 0.05  # mean deviations below which runs agree, or nearly
 FAR = 0.2  # a difference of frequencies that needs an explanation
 ENOUGH = 200  # effective trees of each run
 FOCAL_TREES = 20  # from which distances are taken
-SMOOTHING = 0.001  # so that divergences between runs are finite
 ROGUE = 0.02  # gain of mean support that makes a leaf a rogue
 MOST_ROGUES = 5
 MOST_DIFFERENCES = 10
@@ -74,7 +73,7 @@ class RunReport:
         The clusters on which runs differ most, at most ten, the worst first.
     divergence : float or None
         The largest Kullback-Leibler divergence of the clade distribution of a run from that of all
-        others, in nats; the latter is smoothed, so that it is finite.
+        runs together, in nats.
     ess : tuple of float, or None
         Effective number of independent trees of each run: the least over 20 trees of the run of
         that of the distances to this tree. None if trees have weights and so no order.
@@ -186,7 +185,7 @@ def compare_runs(trees: Iterable[Tree], model: str = "ccd1") -> RunReport:
         tuple(map(len, parts)),
         _deviation(frequencies) if several else None,
         _differences(runs, numbered.vertices, frequencies) if several else (),
-        _divergence(runs, parts, model) if several else None,
+        _divergence(runs, parts, together, model) if several else None,
         None if runs.weights is not None else tuple(_ess(numbered, part) for part in parts),
         together.entropy,
         _rogues(runs, numbered),
@@ -220,14 +219,10 @@ def _differences(
     )
 
 
-def _divergence(runs: TreeRuns, parts: list[IntArray], model: str) -> float:
-    found = []
-    for k, part in enumerate(parts):
-        rest = np.concatenate([other for j, other in enumerate(parts) if j != k])
-        one = infer(CladeDistribution(runs.some(part), model=model))
-        other = infer(CladeDistribution(runs.some(rest), model=model, smoothing=SMOOTHING))
-        found.append(one.kl_divergence(other))
-    return max(found)
+def _divergence(runs: TreeRuns, parts: list[IntArray], together: Posterior, model: str) -> float:
+    """The largest divergence of a run from all runs together, whose trees include its own."""
+    each = (infer(CladeDistribution(runs.some(part), model=model)) for part in parts)
+    return max(one.kl_divergence(together) for one in each)
 
 
 # ---- effective numbers of trees ---------------------------------------------------------------

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
 Rooting = Literal["auto", "midpoint", "written"]
-AT_ONCE = 512  # trees whose rows are kept together
+FEW = 512  # trees whose rows are kept together at first, or if they have notes
+CHUNK_BYTES = 40 << 20  # of later rows: such arrays go back to the system as soon as they are freed
 MOST_NOTES = 32  # kinds of numbers that are kept with nodes
 _WEIGHT = re.compile(rb"\[\s*&\s*W\s*([^\]]*)\]", re.IGNORECASE)
 _PROBABILITY = re.compile(rb"\[\s*p\s*=\s*([0-9.eE+-]+)")
@@ -193,7 +194,7 @@ class _Reader:
         chunks: list[_Chunk] = []
         translated: dict[bytes, bytes] = {}
         table = self._table(translated) if self.labels else None
-        count, k = 0, AT_ONCE
+        count = k = 0
         for item in written_trees(path):
             if isinstance(item, dict):
                 translated = item
@@ -209,9 +210,10 @@ class _Reader:
             if not self.labels:
                 self._meet(item, table, translated)
                 table = self._table(translated)
-            if k == AT_ONCE:
+            if count % FEW == 0:
                 check_stop()
-                chunks.append(self._chunk())
+            if not chunks or k == len(chunks[-1].children):
+                chunks.append(self._chunk(first=not chunks))
                 k = 0
             self._read_tree(item, table, chunks[-1], k)
             k += 1
@@ -228,12 +230,13 @@ class _Reader:
         pairs = {token: order[label] for token, label in translated.items() if label in order}
         return NameTable.of(pairs | {label: k for label, k in order.items() if label not in pairs})
 
-    def _chunk(self) -> _Chunk:
+    def _chunk(self, first: bool) -> _Chunk:
+        """Room for more trees."""
         n = len(self.labels)
+        small = first or self.keys.sizes[0] > 0
+        size = FEW if small else max(FEW, CHUNK_BYTES // (16 * n))
         kind = np.int16 if n < 1 << 14 else np.int32
-        return _Chunk(
-            np.empty((AT_ONCE, n - 1, 2), kind), np.full((AT_ONCE, 2 * n - 1), np.nan), None, []
-        )
+        return _Chunk(np.empty((size, n - 1, 2), kind), np.empty((size, 2 * n - 1)), None, [])
 
     def _trimmed(self, name: str, chunks: list[_Chunk], last: int, burn_in: float) -> list[_Chunk]:
         """The chunks of a run without its first trees."""
@@ -371,7 +374,9 @@ class _Reader:
             )
             self.full_notes |= not known
             if chunk.notes is None:
-                chunk.notes = np.full((AT_ONCE, 2 * n - 1, MOST_NOTES), np.nan, np.float32)
+                chunk.notes = np.full(
+                    (len(chunk.lengths), 2 * n - 1, MOST_NOTES), np.nan, np.float32
+                )
             inside = sources >= 0
             chunk.notes[k, inside] = room.values[sources[inside]]
 
