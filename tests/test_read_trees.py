@@ -131,7 +131,7 @@ def test_mrbayes(tmp_path):
     plain = hct.read_trees(write(tmp_path, MRBAYES), burn_in=0)
     assert "rooted on their first leaf, 'Ape_one'" in plain.remarks[0]
     assert plain[0] == hct.Tree.from_newick("((('Bat two',Cat),Dog),Ape_one);")
-    with pytest.raises(ValueError, match="line 10, column 22: three or more branches"):
+    with pytest.raises(ValueError, match="line 10, column 22: three branches"):
         hct.read_trees(write(tmp_path, MRBAYES), rooting="written")
 
 
@@ -158,6 +158,12 @@ def test_weights_and_probabilities(tmp_path):
         hct.read_trees(write(tmp_path, text))
     with pytest.raises(ValueError, match=r"line 4, column 40: '\[&W x\]' is not the weight"):
         hct.read_trees(write(tmp_path, TRPROBS.replace("0.75]", "x]")))
+
+
+def test_weights_behind_trees_and_other_notes(tmp_path):
+    path = write(tmp_path, "((a,b),c)[&W 0.5]; (a,(b,c))[&Width=3][&W 1/2];")
+    assert hct.read_trees(path).weights.tolist() == [0.5, 0.5]
+    assert hct.read_trees(write(tmp_path, "[&Width=3] ((a,b),c);")).weights is None
 
 
 def test_revbayes(tmp_path):

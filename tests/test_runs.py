@@ -308,6 +308,10 @@ def test_weighted_summaries_do_not_tell():
     assert report.ess is None
     assert report.enough is None
     assert "does not tell" in report.verdict
+    long = hct.compare_runs(sample(6, size=1000))
+    assert long.enough is None
+    assert min(long.ess) >= ENOUGH
+    assert hct.compare_runs(sample(6, size=50)).enough is False
 
 
 def test_standing():

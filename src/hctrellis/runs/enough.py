@@ -100,12 +100,12 @@ class RunReport:
     @property
     def enough(self) -> bool | None:
         """Whether the runs are enough, by the usual rules; None if that cannot be told."""
-        if self.ess is None and self.asdsf is None:
-            return None
         short = self.ess is not None and min(self.ess) < ENOUGH
         apart = self.asdsf is not None and self.asdsf >= AGREE
         far = self.largest is not None and self.largest.high - self.largest.low >= FAR
-        return not (short or apart or far)
+        if short or apart or far:
+            return False
+        return None if self.asdsf is None else True
 
     @property
     def verdict(self) -> str:
@@ -117,7 +117,7 @@ class RunReport:
             {
                 True: "Yes, these runs are enough.",
                 False: "No, these runs are not enough.",
-                None: "One summary of trees does not tell whether the run was long enough.",
+                None: "One run alone does not tell whether it is enough: make a second one.",
             }[self.enough]
         ]
         if self.asdsf is not None:
@@ -132,8 +132,6 @@ class RunReport:
                 f"The {len(self.names)} runs {word}: the average standard deviation of cluster "
                 f"frequencies is {self.asdsf:.4f} (below {AGREE} is good)."
             )
-        elif self.enough is not None:
-            said.append("One run alone cannot show that another would agree: make a second one.")
         if self.largest is not None and self.largest.high > self.largest.low:
             shown = ", ".join(sorted(self.largest.cluster)[:4])
             more = ", ..." if len(self.largest.cluster) > 4 else ""

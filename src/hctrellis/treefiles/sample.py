@@ -31,7 +31,7 @@ Rooting = Literal["auto", "midpoint", "written"]
 FEW = 512  # trees whose rows are kept together at first, or if they have notes
 CHUNK_BYTES = 40 << 20  # of later rows: such arrays go back to the system as soon as they are freed
 MOST_NOTES = 32  # kinds of numbers that are kept with nodes
-_WEIGHT = re.compile(rb"\[\s*&\s*W\s*([^\]]*)\]", re.IGNORECASE)
+_WEIGHT = re.compile(rb"\[\s*&\s*W(?![A-Z_])\s*([^\]]*)\]", re.IGNORECASE)
 _PROBABILITY = re.compile(rb"\[\s*p\s*=\s*([0-9.eE+-]+)")
 _ROOTED = re.compile(rb"\[\s*&\s*R\s*\]", re.IGNORECASE)
 
@@ -343,7 +343,7 @@ class _Reader:
         mode = self._mode(tree)
         children, lengths = np.empty((n - 1, 2), np.int64), chunk.lengths[k]
         sources = np.empty(2 * n - 1, np.int64)
-        unrooted = count > 3 and bool((room.parents[1:count] == 0).sum() > 2)
+        unrooted = count > 3 and bool((room.parents[1:count] == 0).sum() == 3)
         code, where, whole = rooting.arrange(
             count,
             room.parents,
@@ -410,8 +410,8 @@ class _Reader:
         if where == 0 and unrooted:
             return statement.error(
                 place,
-                "three or more branches meet at the root of this tree, so it is unrooted; give an "
-                'outgroup, or rooting="midpoint"',
+                "three branches meet at the root of this tree, which is how unrooted trees are "
+                'written; give an outgroup, or rooting="midpoint"',
             )
         return statement.error(
             place,
@@ -512,10 +512,12 @@ def _joined(arrays: list[Any], chunks: list[_Chunk], name: str) -> Any:
 
 
 def _weight(tree: TreeText) -> float | None:
-    """The weight of a tree, from its header."""
-    if b"[" not in tree.header:
+    """The weight of a tree, from its header or from what follows it."""
+    content, stop = tree.statement.text.content, tree.statement.stop
+    after = content[max(tree.start, content.rfind(b")", tree.start, stop)) : stop]
+    if b"[" not in tree.header and b"[" not in after:
         return None
-    match = _WEIGHT.search(tree.header) or _PROBABILITY.search(tree.header)
+    match = _WEIGHT.search(tree.header) or _PROBABILITY.search(tree.header) or _WEIGHT.search(after)
     if match is None:
         return None
     parts = match[1].split(b"/")
