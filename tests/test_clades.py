@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 import hctrellis as hct
 import naive
+from hctrellis.clades.contexts import tree_sums, with_contexts
 from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.clades.graph import observed
 from hctrellis.treefiles import read_nexus, write_nexus
 from hctrellis.treefiles.weighted import WeightedTrees
+from hctrellis.trellis.numbered import number_trees
 
 pytestmark = pytest.mark.filterwarnings("ignore:every tree has the same weight")
 
@@ -153,15 +156,7 @@ def log_context_probability(tree, trees, length):
     """As for CCD1, with splits counted apart by the `length` nearest siblings above."""
 
     def contexts(one):
-        splits = {parent: (left, right) for parent, left, right in one.splits()}
-        todo = [((1 << one.n_leaves) - 1, ())]
-        while todo:
-            cluster, path = todo.pop()
-            left, right = splits[cluster]
-            yield cluster, path[:length], left
-            for child, sibling in ((left, right), (right, left)):
-                if child.bit_count() > 1:
-                    todo.append((child, (sibling, *path)))
+        return [(cluster, path[:length], left) for cluster, path, left in contexts_of(one)]
 
     splits = Counter(item for other in trees for item in contexts(other))
     parents = Counter(item[:2] for other in trees for item in contexts(other))
@@ -183,6 +178,60 @@ def test_contexts_are_counted(length, seed):
     expected = [log_context_probability(tree, trees, length) for tree in every]
     assert model.log_probabilities(every) == pytest.approx(expected, abs=1e-9)
     assert model.log_probabilities(every).max() > -math.inf
+
+
+def contexts_of(tree):
+    """Each split of a tree: its cluster, the siblings above it, nearest first, its left child."""
+    splits = {parent: (left, right) for parent, left, right in tree.splits()}
+    todo = [((1 << tree.n_leaves) - 1, ())]
+    while todo:
+        cluster, path = todo.pop()
+        left, right = splits[cluster]
+        yield cluster, path, left
+        for child, sibling in ((left, right), (right, left)):
+            if child.bit_count() > 1:
+                todo.append((child, (sibling, *path)))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_estimates_are_drawn_towards_shorter_contexts(length):
+    """p(split | context) = (count + s p(split | shorter)) / (count of the context + s)."""
+    rng = np.random.default_rng(5)
+    trees, s, n = [random_tree(6, rng) for _ in range(25)], 0.05, 6
+    runs = hct.TreeRuns.from_trees(trees)
+    numbered = number_trees(runs.children)
+    graph = observed(numbered, runs.shares)
+    trellis, chances = with_contexts(
+        graph, numbered, runs.children, runs.shares / len(trees), length, s
+    )
+    both, alone = Counter(), Counter()
+    for tree in trees:
+        for cluster, path, left in contexts_of(tree):
+            for k in range(min(length, len(path)) + 1):
+                both[cluster, path[:k], left] += 1 / len(trees)
+                alone[cluster, path[:k]] += 1 / len(trees)
+
+    def chance(cluster, path, left, k):
+        if k == 0:
+            return both[cluster, (), left] / alone[cluster, ()] if alone[cluster, ()] else 0.0
+        lower = chance(cluster, path, left, k - 1)
+        if not alone[cluster, path[:k]]:
+            return lower
+        return (both[cluster, path[:k], left] + s * lower) / (alone[cluster, path[:k]] + s)
+
+    every = every_tree(n)
+    with np.errstate(divide="ignore"):
+        logs = np.log(chances)
+        expected = [
+            sum(
+                float(np.log(chance(c, path, left, min(length, len(path)))))
+                for c, path, left in contexts_of(tree)
+            )
+            for tree in every
+        ]
+    children = hct.TreeRuns.from_trees(every).children
+    assert tree_sums(trellis.vertices, children, logs) == pytest.approx(expected, abs=1e-9)
+    assert np.exp(expected).sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -287,9 +287,11 @@ def test_a_rogue_leaf_is_found():
     trees = []
     for _ in range(200):
         names = ["a", "b", "c", "d", "e", "f"]
-        k = rng.integers(6)
-        names[k] = f"({names[k]},rogue)"
-        trees.append("((({},{}),{}),(({},{}),{}));".format(*names))
+        k = rng.integers(7)
+        if k < 6:
+            names[k] = f"({names[k]},rogue)"
+        text = "((({},{}),{}),(({},{}),{}));".format(*names)
+        trees.append(text if k < 6 else text.replace("(a,b)", "((a,b),rogue)"))
     report = hct.compare_runs(list(read_newicks("".join(trees))))
     assert report.rogues[0].label == "rogue"
     assert "Without rogue the mean support" in report.verdict
