@@ -396,7 +396,7 @@ def read_notes(text, places, count, names, ends, ids, slots, sizes, grow, word, 
                     pos = end
                 depth = 0
                 while pos < stop and (depth > 0 or text[pos] != COMMA):
-                    depth += (text[pos] == BRACE) - (text[pos] == UNBRACE)
+                    depth += int(text[pos] == BRACE) - int(text[pos] == UNBRACE)
                     pos += 1
             pos += 1
     return True
