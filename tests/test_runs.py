@@ -134,6 +134,10 @@ def test_lengths_of_trees_without_a_clock(tmp_path):
         assert length == pytest.approx(np.mean(values))
     assert found.heights is None
     assert hct.summary_tree(runs, heights=None).lengths is None
+    path.write_text("((a:1,b),c:2);")
+    with pytest.raises(ValueError, match="some branches have no length"):
+        hct.summary_tree(hct.read_trees(path, 0), heights="common")
+    assert hct.summary_tree(hct.read_trees(path, 0)).to_newick() == "((a:1,b)1,c:2);"
 
 
 def test_highest_density_is_the_shortest_interval():

@@ -37,7 +37,7 @@ class AnnotatedTree:
     children : mapping from int to list of int
         The parts of each cluster that is not a leaf.
     lengths : mapping from int to float, or None
-        The length of the branch above each node but the root.
+        The length of the branch above each node but the root, where the sample tells it.
     heights : mapping from int to float, or None
         How high each node is above the lowest leaf, if lengths are times.
     notes : mapping from int to mapping from str to number or interval
@@ -85,7 +85,7 @@ class AnnotatedTree:
     def to_tree(self) -> Tree:
         """The same as a `Tree`, with heights if it has them; an error unless it is binary."""
         tree = ConsensusTree(self.labels, dict.fromkeys(self.children, 1.0)).to_tree()
-        if self.heights is None or self.n_leaves < 2:
+        if self.heights is None or not {*tree.masks} <= {*self.heights}:
             return tree
         heights: FloatArray = np.array([self.heights[mask] for mask in tree.masks[self.n_leaves :]])
         return tree.with_heights(heights)
@@ -109,7 +109,7 @@ class AnnotatedTree:
         for mask in names:
             if notes and self.notes.get(mask):
                 names[mask] += _note(self.notes[mask], digits)
-            if self.lengths is not None and mask != self.root:
+            if self.lengths is not None and mask in self.lengths:
                 names[mask] += f":{self.lengths[mask]:.{digits}g}"
         return newick_text(self.root, lambda mask: self.children.get(mask, ()), names)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Kind = Literal["map", "majority", "mcc", "hipstr", "expected"]
 Heights = Literal["auto", "common", "mean", "lengths"]
 LEVEL = 0.95
+TREES_AT_ONCE = 1 << 12  # whose heights are computed together
 
 KINDS = {
     "map": "the most probable tree of the clade distribution",
@@ -194,13 +195,17 @@ def _measures(
                 columns[mask] = table[there, n + rows[there, k]], weights[there]
         return _measure(name, columns)
 
-    found = []
-    how = None if runs.lengths is None else heights
+    if runs.lengths is None or heights is None:
+        return [of_trees(name, table) for name, table in runs.notes.items()]
+    found, lengths, how = [], runs.lengths, heights
     if how == "auto":
         how = "common" if runs.is_clock else "lengths"
+    if how in ("common", "mean") and np.isnan(lengths[:, :-1]).any():
+        raise ValueError(
+            'some branches have no length, so nodes have no heights; use heights="lengths" or None'
+        )
     if how == "lengths":
-        assert runs.lengths is not None
-        found.append(of_trees("length", runs.lengths, with_root=False))
+        found.append(of_trees("length", lengths, with_root=False))
     elif how == "mean":
         found.append(of_trees("height", _at_bottom(runs.node_heights(), n)))
     elif how == "common":
@@ -222,14 +227,18 @@ def _rows(numbered: NumberedTrees, masks: list[int]) -> Any:
 
 def _common(runs: TreeRuns, nodes: _Nodes) -> _Measure:
     """The heights of last common ancestors, over all trees."""
-    from hctrellis.kernels.heights import ancestor_heights
+    from hctrellis.kernels.heights import ancestor_heights, node_heights
 
-    n = runs.n_leaves
-    heights = runs.node_heights()
-    found = np.empty((len(runs), len(nodes.masks)))
-    ancestor_heights(runs.children, heights, nodes.offsets, nodes.members, found)
-    bottom = _at_bottom(heights, n)
-    columns = {1 << leaf: (bottom[:, leaf], runs.shares) for leaf in range(n)}
+    n, lengths = runs.n_leaves, runs.lengths
+    assert lengths is not None
+    found, leaves = np.empty((len(runs), len(nodes.masks))), np.empty((len(runs), n))
+    for start in range(0, len(runs), TREES_AT_ONCE):
+        some = slice(start, start + TREES_AT_ONCE)
+        heights = np.empty((len(leaves[some]), 2 * n - 1))
+        node_heights(runs.children[some], lengths[some], heights)
+        ancestor_heights(runs.children[some], heights, nodes.offsets, nodes.members, found[some])
+        leaves[some] = _at_bottom(heights, n)[:, :n]
+    columns = {1 << leaf: (leaves[:, leaf], runs.shares) for leaf in range(n)}
     columns |= {mask: (found[:, k], runs.shares) for k, mask in enumerate(nodes.masks)}
     return _measure("height", columns)
 
@@ -301,9 +310,10 @@ def _annotated(
             part: heights[mask] - heights[part]
             for mask, parts in nodes.children.items()
             for part in parts
+            if mask in heights and part in heights
         }
     elif first is not None and first.name == "length":
-        lengths = {part: first.values.get(part, 0.0) for part in notes if part != nodes.masks[-1]}
+        lengths = first.values
     remarks = (f"{rule}, of {len(runs):,} trees", *_negative(lengths), *runs.remarks)
     return AnnotatedTree(runs.labels, nodes.children, lengths, heights, notes, remarks)
 
