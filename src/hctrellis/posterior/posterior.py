@@ -208,7 +208,8 @@ class Posterior:
             raise ValueError("the two posteriors must be over the same leaves in the same order")
         if other.log_partition == -math.inf:
             return math.inf
-        if other.trellis != self.trellis:
+        full = isinstance(self.trellis, FullTrellis) and isinstance(other.trellis, FullTrellis)
+        if not full and other.trellis != self.trellis:
             return self._kl_elsewhere(other)
         mean, _ = self._solution.log_weight_moments(other._solution)
         if math.isnan(mean):
