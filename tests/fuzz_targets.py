@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import math
@@ -40,7 +41,7 @@ from hctrellis.reproduce.expression import read_expression
 from hctrellis.simulate import Jets, ginkgo
 from hctrellis.tables.cells import Options
 from hctrellis.tables.items import as_items
-from hctrellis.treefiles import read_newicks, read_nexus, write_nexus
+from hctrellis.treefiles import read_newicks, read_nexus, read_trees, write_nexus
 from hctrellis.trees.newick import parse_newick_support
 from hctrellis.trellis.sparse import SparseTrellis
 
@@ -199,6 +200,49 @@ class Nexus(Target):
         for tree in trees:
             check_tree(tree)
         assert read_nexus(write_nexus(trees)) == trees
+
+
+class Runs(Nexus):
+    """Files of trees, read into arrays."""
+
+    name = "runs"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.path.write_text("(a:1,b:2,(c,d)[&x=1]);")
+        read_trees(self.path, rooting="auto")
+
+    def make(self, rng: Random) -> Any:
+        text = super().make(rng) if rng.random() < 0.5 else Newick.make(self, rng)  # type: ignore[arg-type]
+        if rng.random() < 0.2:
+            text = text.replace("(", "(x,(", 1).replace(")", "),y)", 1)
+        notes = ("[&rate=1]", "[&", "[&W 1/2]", "[&R]", "[&a={1,2},b=3]", "[p = 0.5]", "[&U]")
+        if rng.random() < 0.4:
+            text = mutate(rng, text, (text,), notes)
+        content = text.encode("utf-8", "surrogatepass")
+        if rng.random() < 0.1:
+            content = gzip.compress(content)[: rng.choice((None, -4, 20))]
+        options = {
+            "outgroup": rng.choice((None, None, "a", ["a", "b"], "t1")),
+            "rooting": rng.choice(("auto", "midpoint", "written")),
+            "multifurcations": rng.choice(("refuse", "resolve")),
+            "weights": rng.choice(("auto", None)),
+            "burn_in": rng.choice((0, 0.1, 1, 0.9)),
+            "thin": rng.choice((1, 2)),
+        }
+        return content, options
+
+    def call(self, given: Any) -> None:
+        content, options = given
+        self.path.write_bytes(content)
+        runs = read_trees(self.path, **options)
+        for tree in runs:
+            check_tree(tree)
+        if runs.lengths is not None:
+            assert runs.lengths.shape == (len(runs), 2 * runs.n_leaves - 1)
+        if runs.n_leaves > 1:
+            model = hct.CladeDistribution(runs)
+            assert np.isfinite(model.log_probabilities(runs.counted())).all()
 
 
 # ---- JSON -------------------------------------------------------------------------------------
@@ -817,5 +861,5 @@ class CommandLine(Target):
 
 TARGETS: dict[str, type[Target]] = {
     target.name: target
-    for target in (Newick, Nexus, Json, Table, Matrix, Parquet, Trellis, CommandLine)
+    for target in (Newick, Nexus, Runs, Json, Table, Matrix, Parquet, Trellis, CommandLine)
 }

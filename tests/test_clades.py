@@ -11,9 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
+import naive
+from hctrellis.clades.contexts import tree_sums, with_contexts
 from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.clades.graph import observed
 from hctrellis.treefiles import read_nexus, write_nexus
 from hctrellis.treefiles.weighted import WeightedTrees
+from hctrellis.trellis.numbered import number_trees
 
 pytestmark = pytest.mark.filterwarnings("ignore:every tree has the same weight")
 
@@ -139,3 +143,214 @@ def test_different_labels_are_refused():
 
 def test_repr_says_how_many():
     assert repr(CladeDistribution([hct.Tree([[0, 1]])])) == "CladeDistribution(2 leaves, 1 trees)"
+
+
+# ---- models, against listing all trees --------------------------------------------------------
+
+
+def every_tree(n):
+    return [hct.Tree.from_clusters([sorted(a | b) for a, b in t]) for t in naive.all_trees(n)]
+
+
+def log_context_probability(tree, trees, length):
+    """As for CCD1, with splits counted apart by the `length` nearest siblings above."""
+
+    def contexts(one):
+        return [(cluster, path[:length], left) for cluster, path, left in contexts_of(one)]
+
+    splits = Counter(item for other in trees for item in contexts(other))
+    parents = Counter(item[:2] for other in trees for item in contexts(other))
+    total = 0.0
+    for item in contexts(tree):
+        if splits[item] == 0:
+            return -math.inf
+        total += math.log(splits[item] / parents[item[:2]])
+    return total
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_contexts_are_counted(length, seed):
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(5, rng) for _ in range(30)]
+    model = CladeDistribution(trees, model=f"ccd{length + 1}")
+    every = every_tree(5)
+    expected = [log_context_probability(tree, trees, length) for tree in every]
+    assert model.log_probabilities(every) == pytest.approx(expected, abs=1e-9)
+    assert model.log_probabilities(every).max() > -math.inf
+
+
+def contexts_of(tree):
+    """Each split of a tree: its cluster, the siblings above it, nearest first, its left child."""
+    splits = {parent: (left, right) for parent, left, right in tree.splits()}
+    todo = [((1 << tree.n_leaves) - 1, ())]
+    while todo:
+        cluster, path = todo.pop()
+        left, right = splits[cluster]
+        yield cluster, path, left
+        for child, sibling in ((left, right), (right, left)):
+            if child.bit_count() > 1:
+                todo.append((child, (sibling, *path)))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_estimates_are_drawn_towards_shorter_contexts(length):
+    """p(split | context) = (count + s p(split | shorter)) / (count of the context + s)."""
+    rng = np.random.default_rng(5)
+    trees, s, n = [random_tree(6, rng) for _ in range(25)], 0.05, 6
+    runs = hct.TreeRuns.from_trees(trees)
+    numbered = number_trees(runs.children)
+    graph = observed(numbered, runs.shares)
+    trellis, chances = with_contexts(
+        graph, numbered, runs.children, runs.shares / len(trees), length, s
+    )
+    both, alone = Counter(), Counter()
+    for tree in trees:
+        for cluster, path, left in contexts_of(tree):
+            for k in range(min(length, len(path)) + 1):
+                both[cluster, path[:k], left] += 1 / len(trees)
+                alone[cluster, path[:k]] += 1 / len(trees)
+
+    def chance(cluster, path, left, k):
+        if k == 0:
+            return both[cluster, (), left] / alone[cluster, ()] if alone[cluster, ()] else 0.0
+        lower = chance(cluster, path, left, k - 1)
+        if not alone[cluster, path[:k]]:
+            return lower
+        return (both[cluster, path[:k], left] + s * lower) / (alone[cluster, path[:k]] + s)
+
+    every = every_tree(n)
+    with np.errstate(divide="ignore"):
+        logs = np.log(chances)
+        expected = [
+            sum(
+                float(np.log(chance(c, path, left, min(length, len(path)))))
+                for c, path, left in contexts_of(tree)
+            )
+            for tree in every
+        ]
+    children = hct.TreeRuns.from_trees(every).children
+    assert tree_sums(trellis.vertices, children, logs) == pytest.approx(expected, abs=1e-9)
+    assert np.exp(expected).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ccd0_is_the_product_of_frequencies(seed):
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(5, rng) for _ in range(10)]
+    often = Counter(mask for tree in trees for mask in tree.clusters())
+    every = every_tree(5)
+    products = np.array([math.prod(often[m] / 10 for m in tree.clusters()) for tree in every])
+    model = CladeDistribution(trees, model="ccd0")
+    found = np.exp(model.log_probabilities(every))
+    assert found == pytest.approx(products / products.sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("model", ["ccd0", "ccd1", "ccd2", "ccd3", "ccd5"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.01])
+def test_every_question_against_all_trees(model, smoothing):
+    """A posterior over clusters with contexts answers as if all trees had been listed."""
+    rng = np.random.default_rng(1)
+    trees = [random_tree(6, rng) for _ in range(12)]
+    made = CladeDistribution(trees, model=model, smoothing=smoothing)
+    post, every = hct.infer(made), every_tree(6)
+    made.trellis.validate()
+    logs = made.log_probabilities(every)
+    p = np.exp(logs)
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    assert post.log_partition == pytest.approx(0, abs=1e-12)
+    assert post.is_exact
+    assert post.n_trees == (p > 0).sum()
+    assert post.entropy == pytest.approx(-(p[p > 0] * logs[p > 0]).sum())
+    assert [tree in made.trellis for tree in every] == (p > 0).tolist()
+    masses = Counter()
+    for tree, mass in zip(every, p.tolist(), strict=True):
+        for mask in tree.clusters():
+            masses[mask] += mass
+    for mask in range(1, 64):
+        if mask.bit_count() > 1:
+            assert post.cluster_probability(mask) == pytest.approx(masses[mask], abs=1e-12)
+    table = post.cluster_probabilities(1e-9)
+    assert len(set(table.masks)) == len(table) == sum(x > 1e-9 for x in masses.values()) - 1
+    inner = trees[0].subtree(trees[0].masks[-2])
+    held = [inner.cluster_labels() <= tree.cluster_labels() for tree in every]
+    assert post.subtree_probability(inner) == pytest.approx(p[held].sum(), abs=1e-12)
+    parent, left, right = trees[0].splits()[-2]
+    held = [(parent, left, right) in tree.splits() for tree in every]
+    assert post.split_probability(left, right) == pytest.approx(p[held].sum(), abs=1e-12)
+    given = post.given([parent])
+    assert given.cluster_probability(trees[0].masks[6]) == pytest.approx(
+        sum(m for t, m in zip(every, p, strict=True) if {parent, trees[0].masks[6]} <= t.clusters())
+        / masses[parent]
+    )
+    top = post.top_trees(20)
+    assert top.probabilities == pytest.approx(np.sort(p)[::-1][: len(top)])
+    drawn = post.sample(300, 0)
+    assert drawn.log_weights == pytest.approx(made.log_probabilities(drawn))
+    sums = [
+        sum(masses[m] for m in t.clusters()) if m > 0 else 0 for t, m in zip(every, p, strict=True)
+    ]
+    best = post.expected_clusters_tree()
+    assert sum(masses[m] for m in best.clusters()) == pytest.approx(max(sums))
+    shared = [min(m.bit_count() for m in t.clusters() if m & 3 == 3) <= 3 for t in every]
+    assert post.coclustering(3).probability[0, 1] == pytest.approx(p[shared].sum())
+    for other, smooth in (("ccd1", 0.0), ("ccd2", 0.02), ("ccd4", 0.02)):
+        beside = CladeDistribution([*trees, random_tree(6, rng)], model=other, smoothing=smooth)
+        logs_beside = beside.log_probabilities(every)
+        with np.errstate(invalid="ignore"):
+            expected = np.where(p > 0, p * (logs - logs_beside), 0).sum()
+        assert post.kl_divergence(hct.infer(beside)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_more_context_is_closer_to_the_sample():
+    """Two islands that differ in two places at once: CCD1 mixes them up, CCD2 does not."""
+    one, other = "((((a,b),c),d),((e,f),g));", "(((a,(b,c)),d),((e,f),g));"
+    third = "(((a,b),c),(d,((e,g),f)));"
+    trees = [hct.Tree.from_newick(t) for t in (one, other, third) for _ in range(10)]
+    share = [
+        math.exp(CladeDistribution(trees, model=m).log_weight(trees[0])) for m in ("ccd1", "ccd3")
+    ]
+    assert abs(share[1] - 1 / 3) < abs(share[0] - 1 / 3)
+
+
+def test_smoothing_reaches_what_was_not_seen():
+    tree = hct.Tree.from_newick("((((a,b),c),d),e);")
+    near = hct.Tree.from_newick("((((a,c),b),d),e);")
+    far = hct.Tree.from_newick("((((a,e),b),d),c);")
+    for model in ("ccd0", "ccd1", "ccd2", "ccd4"):
+        plain = CladeDistribution([tree] * 9, model=model)
+        smooth = CladeDistribution([tree] * 9, model=model, smoothing=0.01)
+        assert plain.log_weight(near) == -math.inf
+        assert -12 < smooth.log_weight(near) < 0
+        assert smooth.log_weight(tree) > smooth.log_weight(near)
+    assert CladeDistribution([tree], smoothing=0.01).log_weight(far) == -math.inf
+
+
+def test_runs_and_trees_give_the_same(tmp_path):
+    rng = np.random.default_rng(0)
+    trees = [random_tree(9, rng) for _ in range(50)]
+    path = tmp_path / "run.nex"
+    path.write_text(write_nexus(WeightedTrees(trees, rng.random(50))))
+    runs = hct.read_trees(path)
+    for model in ("ccd0", "ccd1", "ccd3"):
+        one = CladeDistribution(runs, model=model)
+        two = CladeDistribution(list(runs), weights=runs.weights, model=model)
+        assert one.log_probabilities(trees) == pytest.approx(two.log_probabilities(trees))
+    for keep in ("observed", "all"):
+        one, two = (hct.SparseTrellis.from_trees(t, keep) for t in (runs, list(runs)))
+        assert one == two
+
+
+def test_models_that_are_none():
+    tree = hct.Tree.from_newick("((a,b),c);")
+    for model in ("ccd", "ccd10", "sbn", 2):
+        with pytest.raises(ValueError, match="model must be"):
+            CladeDistribution([tree], model=model)
+    for smoothing in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match="smoothing"):
+            CladeDistribution([tree], smoothing=smoothing)
+    deep = CladeDistribution([hct.Tree.from_newick("(((a,b),c),d);")], model="ccd2")
+    with pytest.raises(ValueError, match="trellis of its own"):
+        hct.infer(deep, hct.FullTrellis(4))
+    with pytest.raises(ValueError, match="cannot be changed or saved"):
+        deep.trellis.save("nowhere")

@@ -66,7 +66,7 @@ def test_module():
         (["frobnicate"], "frobnicate"),
         (["--frobnicate"], "--frobnicate"),
         (["demo", "surplus"], "surplus"),
-        (["infer"], "Missing argument 'TABLE'. (see hctrellis infer --help)"),
+        (["infer"], "Missing argument 'FILE...'. (see hctrellis infer --help)"),
         (["demo", "--beta", "many"], "--beta"),
         (["demo", "--beta", "0"], "positive number; got 0"),
         (["demo", "--beta", "-1"], "positive number; got -1"),

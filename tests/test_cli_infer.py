@@ -754,3 +754,26 @@ def test_help_teaches(capsys):
     out = run(capsys, "--help")
     for text in ("Examples", "--distances", "--beta", "--report", "Newick"):
         assert text in out
+
+
+def test_runs_of_sampled_trees(tmp_path, capsys):
+    """Several files are runs; the tree that is written has their lengths."""
+    trees = ["((a:1,b:2):1,c:1,d:2);"] * 30 + ["((a:1,c:2):1,b:1,d:2);"] * 10
+    paths = [tmp_path / f"run{k}.t" for k in range(2)]
+    for path in paths:
+        path.write_text("#NEXUS\nbegin trees;\n" + "".join(f"tree x = [&U] {t}\n" for t in trees))
+    target = tmp_path / "best.nex"
+    options = ["--burn-in", "0.25", "--outgroup", "d", "--newick", str(target)]
+    assert main(["infer", *map(str, paths), *options]) == 0
+    out, err = capsys.readouterr()
+    assert "run0.t, run1.t: 60 over 4 items, 2 of them different" in out
+    assert "The 2 runs agree" in out
+    assert "burn-in: 10 of 40, 10 of 40 trees were left out" in err
+    assert "rooted on 'd'" in err
+    found = hct.read_trees(target, 0)
+    assert found[0] == hct.Tree.from_newick("(((a,b),c),d);")
+    assert found.notes["posterior"][0, 4] == pytest.approx(2 / 3, abs=1e-5)
+    assert found.lengths[0, 1] == pytest.approx(5 / 3, rel=1e-5)
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
+    assert main(["infer", str(paths[0]), str(tmp_path / "table.csv")]) != 0
+    assert "table.csv does not hold trees" in capsys.readouterr().err

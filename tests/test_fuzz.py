@@ -39,6 +39,7 @@ SOURCE = Path(hct.__file__).parent
 SLICE = {
     "newick": 500,
     "nexus": 500,
+    "runs": 500,
     "json": 800,
     "table": 500,
     "matrix": 800,

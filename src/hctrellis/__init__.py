@@ -28,6 +28,7 @@ from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.report import report_html, write_report
+from hctrellis.runs import AnnotatedTree, RunReport, compare_runs, summary_tree
 from hctrellis.sampling.load import load
 from hctrellis.sampling.posterior import SampledPosterior, UnreliableError
 from hctrellis.sampling.run import sample_posterior
@@ -37,6 +38,7 @@ from hctrellis.support.memory import TooLargeError
 from hctrellis.tables.cluster import cluster
 from hctrellis.tables.result import Clustering
 from hctrellis.tree import Tree
+from hctrellis.treefiles import TreeRuns, read_trees
 from hctrellis.trellis import orders
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from hctrellis.tables.estimator import TrellisClustering as TrellisClustering
 
 __all__ = [
+    "AnnotatedTree",
     "BasePosterior",
     "BatchResult",
     "BetaSplitting",
@@ -72,11 +75,13 @@ __all__ = [
     "Placements",
     "Posterior",
     "Potential",
+    "RunReport",
     "SampledPosterior",
     "SearchResult",
     "SparseTrellis",
     "TooLargeError",
     "Tree",
+    "TreeRuns",
     "UnreliableError",
     "__version__",
     "beam_search",
@@ -85,6 +90,7 @@ __all__ = [
     "choose_beta",
     "cluster",
     "compare",
+    "compare_runs",
     "fit",
     "greedy",
     "grow",
@@ -93,11 +99,13 @@ __all__ = [
     "load",
     "local_search",
     "orders",
+    "read_trees",
     "report_html",
     "sample_posterior",
     "second_opinion",
     "sensitivity",
     "simulate",
+    "summary_tree",
     "unsettled",
     "where",
     "write_report",

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from hctrellis.build.grow import Growth
+from hctrellis.clades.contexts import ContextTrellis
+from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.posterior.base import BasePosterior
+from hctrellis.posterior.contexts import ContextPosterior
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.sampling.posterior import SampledPosterior
@@ -22,6 +25,15 @@ if TYPE_CHECKING:
 
 FLAT_TOLERANCE = 1e-9
 MAX_EXACT_LEAVES = 22  # by default: 1.6e10 splits, half a minute
+
+
+@overload
+def infer(
+    potential: CladeDistribution,
+    trellis: None = None,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+) -> Posterior: ...
 
 
 @overload
@@ -73,7 +85,8 @@ def infer(
     trellis : FullTrellis, SparseTrellis or Growth, optional
         Which trees are considered; all, by default. Over a sparse trellis log Z and the weight of
         the best tree are lower bounds, and probabilities are conditional on its trees (see
-        `hctrellis.grow`).
+        `hctrellis.grow`). A `CladeDistribution` has a trellis of its own, which holds all trees of
+        positive weight, so that answers are exact.
     threads : int, optional
         Number of threads; as many as cores by default. Answers do not depend on it.
     progress : bool or callable, optional
@@ -113,6 +126,8 @@ def infer(
         )
     if threads is not None:
         as_count(threads, "threads")
+    if trellis is None and isinstance(potential, CladeDistribution):
+        trellis = potential.trellis
     if trellis is None and order is None and potential.n_leaves > MAX_EXACT_LEAVES:
         return _sampled(potential, precision, time_limit, rng, threads, progress)
     trellis, growth = _as_trellis(trellis, potential)
@@ -123,7 +138,8 @@ def infer(
             )
         trellis = trellis.reorder(order)
     solution = trellis.solve(potential, threads, progress)
-    post = Posterior(solution, trellis, threads=threads, growth=growth)
+    kind = ContextPosterior if isinstance(trellis, ContextTrellis) else Posterior
+    post = kind(solution, trellis, threads=threads, growth=growth)
     _warn_if_flat(post)
     return post
 
@@ -159,7 +175,8 @@ def _as_trellis(
 
 def _warn_if_flat(post: Posterior) -> None:
     """Warn of a potential under which all trees weigh the same, which is rarely intended."""
-    if post.n_leaves < 4 or post.potential.beta == 0 or not post.is_exact:
+    model = post.potential
+    if post.n_leaves < 4 or model.beta == 0 or not (model.has_energy and post.is_exact):
         return
     log_count = post.trellis.log_n_trees
     if log_count > 0 and abs(post._solution.log_spread - log_count) < FLAT_TOLERANCE:

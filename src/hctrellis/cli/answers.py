@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
 
 import hctrellis as hct
 from hctrellis.clades.distribution import CladeDistribution
-from hctrellis.cli.sources import read_source
+from hctrellis.cli.sources import holds_trees, read_source
 from hctrellis.report.words import too_few
 from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.progress import Progress, bar
@@ -24,15 +24,17 @@ from hctrellis.tables.items import as_items
 from hctrellis.tables.result import MOVED_LEAVES, Clustering
 from hctrellis.tables.work import SLOW_LEAVES, Wish, as_mask, as_names, work
 
-if TYPE_CHECKING:
-    from hctrellis.treefiles.weighted import WeightedTrees
-
 
 @dataclass(frozen=True)
 class Request:
     """What a user asks for; see ``hctrellis infer --help``."""
 
     source: Path
+    more: tuple[Path, ...] = ()
+    burn_in: float = 0.0
+    outgroup: tuple[str, ...] = ()
+    clades: str = "ccd1"
+    smoothing: float = 0.0
     reading: Options = field(default_factory=Options)
     model: str | None = None
     metric: str = "euclidean"
@@ -60,7 +62,7 @@ class Request:
 def find(request: Request, console: Console) -> Clustering:
     """Read the file and infer; progress goes to the console."""
     start = time.perf_counter()
-    source = read_source(request.source)
+    source = _read(request)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if isinstance(source, Cells):
@@ -106,24 +108,51 @@ def _bars(hidden: bool, what: str, short: bool) -> AbstractContextManager[Progre
     return bar(what, hidden=hidden or short)
 
 
-def _from_trees(request: Request, trees: WeightedTrees) -> Clustering:
+def _read(request: Request) -> hct.TreeRuns | Cells:
+    """The trees of all files, or the cells of the one table."""
+    files = (request.source, *request.more)
+    kinds = [holds_trees(path) for path in files]
+    if all(kinds):
+        return hct.read_trees(files, request.burn_in, outgroup=request.outgroup or None)
+    if len(files) > 1:
+        name = files[kinds.index(False)].name
+        raise ValueError(f"{name} does not hold trees; several files are runs of sampled trees")
+    source = read_source(request.source)
+    assert isinstance(source, Cells)
+    return source
+
+
+def _from_trees(request: Request, trees: hct.TreeRuns) -> Clustering:
     if request.model is not None or request.beta is not None:
         raise ValueError(f"{request.source.name} holds trees; leave out --potential and --beta")
     if request.bootstrap is not None:
         raise ValueError(f"--bootstrap resamples columns; {request.source.name} holds trees")
-    model = CladeDistribution(trees)
-    with warnings.catch_warnings():  # as is right if all trees that were read differ
-        warnings.filterwarnings("ignore", message="every tree has the same weight")
-        post = hct.infer(model, model.trellis)
+    post = hct.infer(CladeDistribution(trees, model=request.clades, smoothing=request.smoothing))
     weights = "" if trees.weights is None else ", with weights"
-    distinct = f"{len(set(trees)):,} of them different{weights}"
-    read = (
-        "Trees",
-        f"{request.source.name}: {len(trees):,} over {post.n_leaves} items, {distinct}",
+    distinct = len(np.unique(trees.children.reshape(len(trees), -1), axis=0))
+    files = ", ".join(trees.names[:4]) + (", ..." if trees.n_runs > 4 else "")
+    settings = [
+        (
+            "Trees",
+            f"{files}: {len(trees):,} over {post.n_leaves} items, {distinct:,} of them different"
+            f"{weights}",
+        )
+    ]
+    enough = hct.compare_runs(trees) if trees.n_runs > 1 else None
+    if enough is not None:
+        settings.append(("Are these runs enough?", enough.verdict))
+    notes = [text for text in (too_few(post), *trees.remarks) if text]
+    return Clustering(
+        post,
+        "trees",
+        None,
+        [as_mask(names, post.labels) for names in _asked(request, post.labels)],
+        settings,
+        notes,
+        seed=request.seed,
+        runs=trees,
+        enough=enough,
     )
-    notes = [text for text in (too_few(post),) if text]
-    watched = [as_mask(names, post.labels) for names in _asked(request, post.labels)]
-    return Clustering(post, "trees", None, watched, [read], notes, seed=request.seed)
 
 
 def _asked(request: Request, labels: Sequence[str]) -> list[list[str]]:

@@ -42,7 +42,7 @@ ABOUT_INFER = (
     "hctrellis infer genes.tsv --standardize --color tissue --missing mean\n\n"
     'hctrellis infer bacteria.csv --log10 --potential ward --cluster "E. coli, S. typhosa"\n\n'
     "hctrellis infer distances.csv --distances --newick tree.nwk --samples trees.nwk\n\n"
-    "hctrellis infer posterior.trees --report trees.html"
+    "hctrellis infer run1.t run2.t --burn-in 0.25 --outgroup X --newick tree.nex"
 )
 ABOUT_SIMULATE = "Make up data whose truth is known."
 ABOUT_JETS = (
@@ -246,13 +246,57 @@ def _complete_metric(incomplete: str) -> list[str]:
 
 
 READING, MODEL, OUTPUT = "Reading the table", "Model", "Output"
+TREES = "Reading files of trees"
 MOST_RESAMPLES = 1_000_000
 MOST_WORKERS = 1024
 
 
 @app.command(help=ABOUT_INFER)
 def infer(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The file.", show_default=False)],
+    table: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="The table; or files of trees, one for each run.",
+            show_default=False,
+        ),
+    ],
+    burn_in: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            min=0.0,
+            rich_help_panel=TREES,
+            help="Leave out this share of the first trees of each run; from 1 on, their number.",
+        ),
+    ] = 0.0,
+    outgroup: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=TREES,
+            help="Root every tree next to this item. May be given several times.",
+        ),
+    ] = None,
+    clades: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            rich_help_panel=TREES,
+            help="What trees are put together from: ccd0 (clusters), ccd1 (splits), ccd2, ... "
+            "(splits next to the same siblings).",
+        ),
+    ] = "ccd1",
+    smoothing: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            min=0.0,
+            max=0.999,
+            rich_help_panel=TREES,
+            help="The share of each split that goes to splits that no tree has, such as 0.001.",
+        ),
+    ] = 0.0,
     potential: Annotated[
         TableModel | None,
         typer.Option(
@@ -451,7 +495,8 @@ def infer(
         typer.Option(
             metavar="FILE",
             rich_help_panel=OUTPUT,
-            help="The best tree with the probabilities of its clusters, in Newick format.",
+            help="The best tree with the probabilities of its clusters, in Newick format; of "
+            "trees with lengths, also as annotated NEXUS (.nex, .tre).",
         ),
     ] = None,
     linkage: Annotated[
@@ -543,8 +588,13 @@ def infer(
     )
     run_infer(
         Request(
-            table,
-            reading,
+            table[0],
+            tuple(table[1:]),
+            burn_in=burn_in,
+            outgroup=tuple(outgroup or ()),
+            clades=clades,
+            smoothing=smoothing,
+            reading=reading,
             model=potential and potential.value,
             metric=metric,
             beta=beta,  # type: ignore[arg-type]  # a number or None, from the callback

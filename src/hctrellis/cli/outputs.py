@@ -20,7 +20,8 @@ def check_outputs(request: Request) -> None:
     given = [path for path in _paths(request) if path is not None]
     for path in given:
         check_writable(path)
-    if len({path.absolute() for path in (*given, request.source)}) <= len(given):
+    read = {path.absolute() for path in (request.source, *request.more)}
+    if len({*(path.absolute() for path in given), *read}) < len(given) + len(read):
         raise ValueError("two of the files have the same name; give each a name of its own")
     if request.report is not None:
         _check_report(request.report)
@@ -65,7 +66,7 @@ def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
     post = answers.posterior
     if request.newick is not None:
         save(answers, request.newick, ".nwk")
-        yield f"best tree (Newick, with probabilities): {request.newick}"
+        yield f"best tree (with probabilities): {request.newick}"
     if request.linkage is not None:
         write_linkage(request.linkage, post.map_tree)
         yield f"best tree (linkage matrix): {request.linkage}"

@@ -23,7 +23,11 @@ from hctrellis.tables.cells import Cells
 from hctrellis.treefiles.weighted import WeightedTrees
 
 MAX_ROWS = 1000
-TREE_SUFFIXES = (".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs")
+TREE_SUFFIXES = (
+    *(".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs"),
+    *(".t", ".trprobs"),
+)
+START = 4096  # bytes that tell what a file holds
 DELIMITERS = "\t;,|"
 PANDAS_INDEX = "__index_level_0__"  # the column in which pandas keeps row names
 TRIED_ROWS = 20  # that are looked at to find out what separates cells
@@ -34,6 +38,7 @@ _MAGIC = (
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save it as .xlsx, or the sheet as CSV"),
     (b"\x93NUMPY", "a NumPy array; save it as CSV, for instance with numpy.savetxt"),
 )
+_BINARY = tuple(magic for magic, _ in _MAGIC)
 
 
 def read_source(path: Path) -> WeightedTrees | Cells:
@@ -112,6 +117,20 @@ def _read_workbook(name: str, content: bytes) -> Cells:
     more = len(book.worksheets) - 1
     notes = () if more == 0 else (f"only the first sheet, {sheet.title!r:.40}, of {name} was read",)
     return replace(_checked(name, rows), notes=notes)
+
+
+def holds_trees(path: Path) -> bool:
+    """Whether a file holds trees, by its name and its first bytes."""
+    if path.suffix.lower() == ".gz":
+        return Path(path.stem).suffix.lower() in TREE_SUFFIXES
+    try:
+        with path.open("rb") as file:
+            start = file.read(START)
+    except OSError:
+        return False
+    if not start.strip() or start.startswith(b"PAR1") or any(map(start.startswith, _BINARY)):
+        return False
+    return _holds_trees(path, start.decode("utf-8-sig", "replace"))
 
 
 def _holds_trees(path: Path, text: str) -> bool:

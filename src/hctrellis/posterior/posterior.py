@@ -45,7 +45,7 @@ from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
 from hctrellis.trellis.averages import expected, pair_sums
 from hctrellis.trellis.full import FullTrellis
-from hctrellis.trellis.sparse import SparseTrellis
+from hctrellis.trellis.sparse import SparseSolution, SparseTrellis
 
 if TYPE_CHECKING:
     from hctrellis.build.grow import Growth
@@ -127,8 +127,12 @@ class Posterior(BasePosterior):
 
     @property
     def method(self) -> Method:
-        """Whether all trees are considered ("exact"); if not, log Z and MAP are lower bounds."""
-        return "exact" if isinstance(self.trellis, FullTrellis) else "sparse"
+        """Whether all trees are considered ("exact"); if not, log Z and MAP are lower bounds.
+
+        Those of weight 0 need not be: a clade distribution has a trellis of all others.
+        """
+        own = self.potential.trellis is self.trellis
+        return "exact" if own or isinstance(self.trellis, FullTrellis) else "sparse"
 
     @property
     def how(self) -> str:
@@ -196,22 +200,34 @@ class Posterior(BasePosterior):
         return max(0.0, self.log_partition - self.expected_log_weight)
 
     def kl_divergence(self, other: Posterior) -> float:
-        """The Kullback-Leibler divergence D(self || other) in nats, over the same leaves."""
+        """The Kullback-Leibler divergence D(self || other) in nats, over the same leaves.
+
+        Between sparse trellises it is infinite if the other lacks a tree that this one has.
+        """
         self._check_possible()
         if not isinstance(other, Posterior):
             raise TypeError(f"expected a Posterior, got {type(other).__name__}")
         if other.labels != self.labels:
             raise ValueError("the two posteriors must be over the same leaves in the same order")
-        sparse = not (self.is_exact and other.is_exact)
-        if sparse and other.trellis != self.trellis:
-            raise ValueError("the two posteriors must be over the same trellis")
         if other.log_partition == -math.inf:
             return math.inf
+        full = isinstance(self.trellis, FullTrellis) and isinstance(other.trellis, FullTrellis)
+        if not full and other.trellis != self.trellis:
+            return self._kl_elsewhere(other)
         mean, _ = self._solution.log_weight_moments(other._solution)
         if math.isnan(mean):
             return math.inf
         cross = other.log_partition - mean
         return max(0.0, cross - self.entropy)
+
+    def _kl_elsewhere(self, other: Posterior) -> float:
+        """The divergence from a posterior over another trellis, if both are sparse."""
+        from hctrellis.posterior.divergence import expected_log_probability
+
+        one, two = self._solution, other._solution
+        if not (isinstance(one, SparseSolution) and isinstance(two, SparseSolution)):
+            raise ValueError("the two posteriors must be over the same trellis, or sparse ones")
+        return max(0.0, -expected_log_probability(one, two) - self.entropy)
 
     # ---- the best tree ------------------------------------------------------------------------
 

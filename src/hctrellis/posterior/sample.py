@@ -163,9 +163,8 @@ class TreeSample(TreeList):
         pairs = _different(keys)
         weights = np.empty(len(pairs))
         for start, stop in in_steps(0, len(pairs)):
-            both = np.divmod(pairs[start:stop], len(self.vertices))
-            parent, left = (self.vertices.rows(side) for side in both)
-            weights[start:stop] = statistic.split_log_weights(left, parent & ~left, parent)
+            parents, lefts = np.divmod(pairs[start:stop], len(self.vertices))
+            weights[start:stop] = statistic.weigh_numbered(self.vertices, parents, lefts)
         each = np.empty(len(keys))
         for start, stop in in_steps(0, len(keys)):
             each[start:stop] = weights[np.searchsorted(pairs, keys[start:stop])]

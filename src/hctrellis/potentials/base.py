@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hctrellis.clusters import ClusterList, Clusters, split_members
+from hctrellis.clusters import ClusterList, Clusters, Vertices, split_members
 from hctrellis.support.checks import default_labels
 from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
@@ -141,6 +141,8 @@ class Potential(ABC):
     """What `heights` measure, for the labels of axes."""
     distances: FloatArray | None = None
     """Between leaves, if `code` asks for the least or greatest distance between two clusters."""
+    trellis: Any = None
+    """The trellis of all trees of positive weight, if the potential has such."""
     broadcasts: bool = False
     """Whether `evaluate` takes splits in rows, one per parent, and each parent's features once."""
     only_root: bool = False
@@ -323,6 +325,14 @@ class Potential(ABC):
             if own is not None:
                 total += own
         return total
+
+    def weigh_numbered(self, vertices: Vertices, parents: IntArray, lefts: IntArray) -> FloatArray:
+        """Log psi of splits, given by the numbers of the parent and the left child in a trellis."""
+        if len(self.parts) > 1:
+            found = [part.weigh_numbered(vertices, parents, lefts) for part in self.parts]
+            return np.asarray(np.sum(found, axis=0))
+        parent, left = vertices.rows(parents), vertices.rows(lefts)
+        return self.split_log_weights(left, parent & ~left, parent)
 
     def check(self) -> None:
         """Raise an error if this is no longer what it was when it was made.

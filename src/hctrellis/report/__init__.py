@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hctrellis.clusters import Cluster
     from hctrellis.posterior.base import BasePosterior
     from hctrellis.report.findings import Findings
+    from hctrellis.runs.enough import RunReport
     from hctrellis.support.types import FloatArray
     from hctrellis.trust.beta import BetaChoice, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
@@ -50,6 +51,7 @@ def report_html(
     beta: BetaChoice | None = None,
     sensitivity: Sequence[SensitivityRow] = (),
     bootstrap: BootstrapSupport | None = None,
+    runs: RunReport | None = None,
     settings: Sequence[tuple[str, str]] = (),
     model: str = "",
     sources: Sequence[str] = (),
@@ -84,6 +86,8 @@ def report_html(
         How the answers move with beta, see `hctrellis.sensitivity`.
     bootstrap : BootstrapSupport, optional
         Support of clusters by resampling columns, see `hctrellis.bootstrap_support`.
+    runs : RunReport, optional
+        Whether the runs that trees were read from are enough, see `hctrellis.compare_runs`.
     settings : sequence of (str, str)
         Names and values to list, before those that the posterior itself gives.
     model : str
@@ -105,6 +109,7 @@ def report_html(
     '<!doctype html>'
     """
     from hctrellis.report import notes, words
+    from hctrellis.report.compared import compared
     from hctrellis.report.findings import collect
     from hctrellis.report.page import Page, render
 
@@ -116,6 +121,8 @@ def report_html(
         means.append(notes.moves(findings, sensitivity))
     if bootstrap is not None:
         means.append(notes.resampled(bootstrap))
+    if runs is not None:
+        means += compared(runs)
     values = _as_table(table, post.labels)
     page = Page(
         title=title,

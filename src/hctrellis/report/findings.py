@@ -14,6 +14,7 @@ from hctrellis.posterior.lookup import Lookup
 from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
+from hctrellis.trellis.sparse import SparseTrellis
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -169,7 +170,7 @@ def _pairs(post: BasePosterior) -> list[Pairs]:
     n = post.n_leaves
     if n > MAX_PAIRED or n < 3 or not post.is_reliable:
         return []
-    quick = n <= QUICK_LEAVES or not post.is_exact
+    quick = n <= QUICK_LEAVES or isinstance(post.trellis, SparseTrellis)
     sizes = {2, n // 4, n // 2, 3 * n // 4} if quick else {n // 2}
     return [
         Pairs(size, np.clip(post.coclustering(size).probability, 0.0, 1.0))

@@ -53,11 +53,17 @@ def _weight(potential: Potential) -> str:
     return "Every tree is weighed by the product of the weights of its splits."
 
 
+def _surroundings(potential: CladeDistribution) -> str:
+    if potential.model in ("ccd0", "ccd1"):
+        return "the cluster alone"
+    return f"the cluster and at most {int(potential.model[3:]) - 1} of the siblings above it"
+
+
 def _of_clades(potential: CladeDistribution) -> str:
     return (
         "The trees that were read are taken as draws from some distribution, which is estimated "
         "split by split (the conditional clade distribution): how a cluster is split depends "
-        f"on the cluster alone. {_precision(potential)} There is no beta."
+        f"on {_surroundings(potential)}. {_precision(potential)} There is no beta."
     )
 
 

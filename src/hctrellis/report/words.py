@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "undecided"))
 """What a probability is called: the first name whose bound it reaches."""
 
+_RULES = {
+    "ccd0": "A tree is weighed by how often its clusters occur",
+    "ccd1": "Each split of a cluster is as probable as it is frequent among the trees that have "
+    "the cluster",
+}
+_IN_CONTEXT = (
+    "Each split of a cluster is as probable as it is frequent among the trees that have the "
+    "cluster next to the same siblings"
+)
+
 SHOWN_NAMES = 6
 DOUBTS = 3  # clusters about which chains disagree that are named
 FEW = 5  # a cluster that was seen in fewer trees may be there by chance
@@ -157,8 +167,8 @@ def weighed(post: BasePosterior) -> str:
     if isinstance(model, CladeDistribution):
         return (
             f"Trees read: {model.n_observed:,}, over {post.n_leaves} items{_counting(model)}. "
-            "Each split of a cluster is as probable as it is frequent among the trees that have "
-            f"the cluster; this gives a probability to {counted(_n_trees(post), 'tree')}."
+            f"{_RULES.get(model.model, _IN_CONTEXT)}; this gives a probability to "
+            f"{counted(_n_trees(post), 'tree')}."
         )
     if not post.is_reliable:
         return (

@@ -15,6 +15,7 @@ from hctrellis.clusters import mask_labels
 from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.lookup import Lookup
 from hctrellis.posterior.partition import Partition
+from hctrellis.posterior.posterior import Posterior
 from hctrellis.report.words import interval
 from hctrellis.support.files import check_writable, replaced, write_bytes, write_text
 from hctrellis.tree import Tree
@@ -41,7 +42,7 @@ def save(found: Clustering, path: Path, ending: str | None = None) -> list[Path]
     if suffix in FIGURES:
         return [write_figure(found, path)]
     if suffix in NEWICKS:
-        return [write_text(path, as_newick(found.posterior, found.posterior.map_tree) + "\n")]
+        return [_write_tree(found, path)]
     if suffix == ".csv":
         return [write_text(path, clusters_csv(found))]
     if suffix == ".json":
@@ -51,6 +52,17 @@ def save(found: Clustering, path: Path, ending: str | None = None) -> list[Path]
         return [path]
     known = ", ".join((".html", *FIGURES, ".nwk", ".csv", ".json", ".npz"))
     raise ValueError(f"{path.name} ends in none of {known}; give one of these, or a folder")
+
+
+def _write_tree(found: Clustering, path: Path) -> Path:
+    """The most probable tree; with the lengths of the trees that were read, if trees were."""
+    post = found.posterior
+    if found.runs is not None and post.n_leaves > 1 and isinstance(post, Posterior):
+        from hctrellis.runs import summary_tree
+
+        summary_tree(found.runs, post=post).write(path)
+        return path
+    return write_text(path, as_newick(post, post.map_tree) + "\n")
 
 
 def write_figure(found: Clustering, path: Path) -> Path:

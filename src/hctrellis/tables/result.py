@@ -25,7 +25,9 @@ from hctrellis.trust.bootstrap import BootstrapSupport
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from hctrellis.runs.enough import RunReport
     from hctrellis.support.types import IntArray
+    from hctrellis.treefiles import TreeRuns
 
 MOVED_LEAVES = 20  # up to which all trees are weighed at three betas
 MAX_MOVED = 10  # clusters that are followed from beta to beta
@@ -61,6 +63,10 @@ class Clustering:
     seed : int
     model : str
         The model in words, with what was done to the table; empty if trees were read.
+    runs : TreeRuns or None
+        The trees, if trees were read.
+    enough : RunReport or None
+        Whether these are enough, if there are several runs.
     """
 
     posterior: BasePosterior
@@ -75,6 +81,8 @@ class Clustering:
     metric: str = "euclidean"
     seed: int = 0
     model: str = ""
+    runs: TreeRuns | None = None
+    enough: RunReport | None = None
 
     # ---- answers ------------------------------------------------------------------------------
 
@@ -200,6 +208,7 @@ class Clustering:
             "bootstrap": self.bootstrap,
             "settings": self.settings,
             "model": self.model,
+            "runs": self.enough,
             "rng": self.seed,
         }
 

@@ -25,9 +25,11 @@ from hctrellis.support.memory import TooLargeError
 from hctrellis.support.progress import Progress, followed
 from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
+from hctrellis.treefiles.runs import TreeRuns
 from hctrellis.treefiles.weighted import WeightedTrees
 from hctrellis.trellis.full import solve_listed
 from hctrellis.trellis.listed import Splits, Weights, is_fusable
+from hctrellis.trellis.numbered import number_trees
 from hctrellis.trellis.saved import read_arrays
 from hctrellis.trellis.solution import Solution, count_trees
 from hctrellis.trellis.vertices import (
@@ -103,13 +105,16 @@ class SparseTrellis:
             How much each tree counts; those that the trees have (`WeightedTrees`) by default. A
             trellis has no weights: trees of weight 0 are left out, all others count alike.
         """
+        if isinstance(trees, TreeRuns) and weights is None:
+            _check_keep(splits)
+            vertices = number_trees(trees.counted().children).vertices
+            return cls(complete(vertices) if splits == "all" else vertices, splits)
         return cls.from_children(_children(WeightedTrees(trees, weights).counted()), splits)
 
     @classmethod
     def from_children(cls, children: npt.ArrayLike, splits: Keep = "observed") -> SparseTrellis:
         """The same from the arrays `Tree.children` of trees, shape (trees, n - 1, 2)."""
-        if splits not in get_args(Keep):
-            raise ValueError(f'splits must be "observed" or "all"; got {splits!r:.80}')
+        _check_keep(splits)
         vertices = merge(*tree_rows(np.ascontiguousarray(children, np.int64)))
         return cls(complete(vertices) if splits == "all" else vertices, splits)
 
@@ -302,6 +307,11 @@ class SparseTrellis:
             f"SparseTrellis({self.n_leaves} leaves, {self.n_clusters} clusters, "
             f"{self.n_splits} splits, {trees} trees)"
         )
+
+
+def _check_keep(splits: object) -> None:
+    if splits not in get_args(Keep):
+        raise ValueError(f'splits must be "observed" or "all"; got {splits!r:.80}')
 
 
 def _power(log: float) -> str:

@@ -75,9 +75,12 @@ class SparseVertices:
 
     def find_all(self, masks: Sequence[int]) -> IntArray:
         """The numbers of clusters given as masks; -1 for those that are not there."""
+        return self.find_words(_words(masks, self.n_leaves))
+
+    def find_words(self, words: WordArray) -> IntArray:
+        """The numbers of clusters given as words; -1 for those that are not there."""
         from hctrellis.kernels import bitsets
 
-        words = _words(masks, self.n_leaves)
         found = np.empty(len(words), np.int64)
         hashes, slots = self._table
         bitsets.find_rows(words, hash_rows(words), self.words, hashes, slots, found)
@@ -111,7 +114,7 @@ class SparseVertices:
         """Hashes, and the table by which clusters are found."""
         from hctrellis.kernels import bitsets
 
-        hashes, slots = hash_rows(self.words), _slots(len(self))
+        hashes, slots = hash_rows(self.words), empty_slots(len(self))
         bitsets.number_rows(self.words, hashes, slots, np.empty(len(self), np.int64))
         return hashes, slots
 
@@ -218,7 +221,8 @@ def _rows(words: WordArray, n_leaves: int) -> BoolArray:
 
 
 @cache
-def _leaf_hashes(n_leaves: int) -> WordArray:
+def leaf_hashes(n_leaves: int) -> WordArray:
+    """The hash of each single leaf."""
     generator = np.random.default_rng(0x7265_6C6C)
     return generator.integers(0, 2**64, n_leaves, np.uint64, endpoint=False)
 
@@ -228,11 +232,12 @@ def hash_rows(words: WordArray) -> WordArray:
     from hctrellis.kernels import bitsets
 
     hashes = np.empty(len(words), np.uint64)
-    bitsets.hash_rows(words, _leaf_hashes(64 * words.shape[1]), hashes)
+    bitsets.hash_rows(words, leaf_hashes(64 * words.shape[1]), hashes)
     return hashes
 
 
-def _slots(n_rows: int) -> IntArray:
+def empty_slots(n_rows: int) -> IntArray:
+    """An empty table with room for some clusters (see `kernels.bitsets`)."""
     return np.full(1 << max(3, (2 * n_rows).bit_length()), -1, np.int64)
 
 
@@ -266,7 +271,7 @@ def tree_rows(children: IntArray) -> tuple[int, WordArray, WordArray, Triples]:
     words = np.zeros((n + rows, n_words(n)), np.uint64)
     words[:n] = leaf_words(n)
     hashes = np.zeros(n + rows, np.uint64)
-    hashes[:n] = _leaf_hashes(n)
+    hashes[:n] = leaf_hashes(n)
     triples = np.empty((rows, 3), np.int64)
     bitsets.fill_trees(children, words, hashes, triples)
     return n, words, hashes, triples
@@ -293,7 +298,7 @@ def merge(n_leaves: int, words: WordArray, hashes: WordArray, triples: Triples) 
     from hctrellis.kernels import bitsets
 
     first = np.empty(len(words), np.int64)
-    bitsets.number_rows(words, hashes, _slots(len(words)), first)
+    bitsets.number_rows(words, hashes, empty_slots(len(words)), first)
     kept = np.flatnonzero(first == np.arange(len(words)))
     by_mask = np.lexsort(words[kept].T)
     _, sizes = _first_leaves(words[kept])
