@@ -12,6 +12,7 @@ from hctrellis import build, simulate
 from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
+from hctrellis.certify import MapResult, solve_map
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.infer import infer
 from hctrellis.posterior.posterior import NoTreeError, Posterior
@@ -49,6 +50,7 @@ __all__ = [
     "Growth",
     "JetMass",
     "Linkage",
+    "MapResult",
     "NoTreeError",
     "Posterior",
     "Potential",
@@ -70,6 +72,7 @@ __all__ = [
     "report_html",
     "sensitivity",
     "simulate",
+    "solve_map",
     "where",
     "write_report",
 ]

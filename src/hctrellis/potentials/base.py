@@ -10,6 +10,7 @@ psi(L, R) > 0 (or 0: forbidden), and a tree by the product over its splits. A mo
   `params`; a term of log psi that depends on the parent alone (`own`) comes with the features;
 - `separable`: if the log weight of a tree is a sum of one term per cluster (and gains that grow
   with the sibling's size), those terms; a faster kernel then serves it;
+- `bound`: a log weight that no tree exceeds, if it knows one;
 - `heights`: the heights at which clusters merge, for plots and linkage matrices, if it has any.
 
 Potentials add: log psi of ``a + b`` is the sum of both.
@@ -17,13 +18,16 @@ Potentials add: log psi of ``a + b`` is the sum of both.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hctrellis.clusters import ClusterList, Clusters, split_members
+from hctrellis.potentials.bounds import above
 from hctrellis.support.checks import default_labels
 from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
@@ -131,6 +135,21 @@ class Potential(ABC):
         None if the model has no such heights. Trees that are found for a potential carry these
         (``tree.heights``), and plots, linkage matrices and branch lengths show them. A sum of
         potentials has the heights of its one part that has some.
+        """
+        return None
+
+    def bound(self) -> float | None:
+        """An upper bound of the log weight of every tree; None if the model knows none.
+
+        It is found in polynomial time (see docs/certified.md), so that any tree of some hundreds of
+        leaves can be told from the best one by at most the difference. A sum of potentials adds the
+        bounds of its parts.
+
+        Examples
+        --------
+        >>> from hctrellis import Dasgupta
+        >>> Dasgupta([[0, 1, 1], [1, 0, 1], [1, 1, 0]]).bound()
+        -8.0
         """
         return None
 
@@ -381,6 +400,13 @@ class SumPotential(Potential):
 
     def code(self) -> SplitCode | None:
         return None
+
+    def bound(self) -> float | None:
+        found = [part.bound() for part in self.parts]
+        known = [bound for bound in found if bound is not None]
+        if len(known) < len(found) or not all(map(math.isfinite, known)):
+            return None
+        return above(sum(map(Fraction, known), Fraction(0)))
 
     def heights(self, tree: Tree) -> FloatArray | None:
         known = []

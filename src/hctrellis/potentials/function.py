@@ -64,6 +64,9 @@ class FunctionPotential(Potential):
     n_leaves : int, optional
         Needed if neither an array of features nor labels are given.
     labels : iterable of str, optional
+    bound : float or callable, optional
+        A log weight that no tree exceeds, or a function without arguments that returns one; it is
+        believed. `hctrellis.solve_map` then says how far from the best a tree can be.
 
     Examples
     --------
@@ -94,7 +97,9 @@ class FunctionPotential(Potential):
         n_leaves: int | None = None,
         *,
         labels: Iterable[object] | None = None,
+        bound: float | Callable[[], float] | None = None,
     ) -> None:
+        self._bound = bound
         if not callable(function):
             raise TypeError(f"function must be callable; got {type(function).__name__}")
         self.function = function
@@ -117,6 +122,15 @@ class FunctionPotential(Potential):
 
     def sums(self) -> Sums | None:
         return self._sums
+
+    def bound(self) -> float | None:
+        """What was given as `bound`."""
+        found = self._bound() if callable(self._bound) else self._bound
+        if found is None:
+            return None
+        if not isinstance(found, int | float | np.number) or math.isnan(found):
+            raise ValueError(f"bound must be a number, or a function that returns one; got {found!r:.80}")
+        return float(found)
 
     def describe(self, clusters: Clusters) -> Described:
         return Described(self._described(clusters))
