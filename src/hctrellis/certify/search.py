@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hctrellis.support.bounded import Tables
     from hctrellis.support.types import IntArray
 
-SHARES = (0.5, 0.8, 1.0)  # of the gap at the start, below which trees are looked for, in turn
+SHARES = (0.5, 1.0)  # of the gap at the start, below which trees are looked for, in turn
 STEP_SECONDS = 0.1  # of one call of the kernel
 FIRST_SPLITS = 1 << 12  # rows of arrays that are doubled when they are full
 FIRST_CLUSTERS = 1 << 10
@@ -175,7 +175,7 @@ def _lister(n: int) -> Lister:
         sums=np.zeros((n + 2, 4), np.int64),
         costs=np.zeros((n + 2, 2, n), np.int64),
         gains=np.zeros((n + 2, 2, n), np.int64),
-        branch=np.zeros((n + 2, 3), np.int64),
+        branch=np.zeros((n + 2, 4), np.int64),
         sides=np.zeros((2, n), np.int64),
         counts=np.zeros(2, np.int64),
     )
@@ -187,7 +187,7 @@ def _stack(n: int) -> Stack:
         frames=np.zeros((n + 1, 8), np.int64),
         parts=np.zeros((n + 1, 6 * n + 1), np.int64),
         splits=np.zeros((FIRST_SPLITS, 5), np.int64),
-        counts=np.zeros(4, np.int64),
+        counts=np.zeros(5, np.int64),
     )
 
 

@@ -132,6 +132,7 @@ def begin(cluster, budget, low, tables, lister, stack, memo):
     """Begin to solve the whole problem below a budget; `low` is a bound of it."""
     stack.depth[0] = 0
     stack.counts[0] = 0
+    stack.counts[4] += 1
     entry(cluster, low, tables, stack, memo)
     push(cluster, budget, tables, lister, stack)
 
@@ -174,7 +175,7 @@ def finish(frame, stack, memo):
         memo[slot, BEST] = frame[SPLIT]
     else:
         memo[slot, LOW] = max(memo[slot, LOW], frame[BUDGET])
-        memo[slot, BEST] = -1
+        memo[slot, BEST] = -stack.counts[4]
     stack.counts[0] = frame[FIRST]
     stack.counts[3] += 1
     stack.depth[0] -= 1
@@ -196,7 +197,7 @@ def try_split(frame, parts, tables, lister, stack, memo):
         slot = entry(parts[k], low, tables, stack, memo)
         total += memo[slot, LOW]
         if open_part == 0 and memo[slot, HIGH] > memo[slot, LOW]:
-            open_part, open_low, fresh = parts[k], memo[slot, LOW], memo[slot, BEST] == 0
+            open_part, open_low, fresh = parts[k], memo[slot, LOW], memo[slot, BEST] != -stack.counts[4]
     if total >= frame[TOP]:
         frame[AT] += 1
         frame[PART] = -1
@@ -207,7 +208,7 @@ def try_split(frame, parts, tables, lister, stack, memo):
         frame[PART] = -1
     else:
         budget = frame[TOP] - (total - open_low)
-        if not fresh:  # so that it is not solved again and again
+        if not fresh:  # so that it is not solved again and again below this budget
             budget += budget // 4 if tables.kind[0] == TRIPLES else budget // 16
         push(open_part, budget, tables, lister, stack)
 

@@ -42,7 +42,7 @@ def begin_listing(cluster, tables, lister):
     lister.sums[0, 0] = own if tables.kind[0] == TRIANGLES else 0
     lister.sums[0, 1] = 0
     lister.sums[0, 2] = 0
-    lister.sums[0, 3] = own if tables.kind[0] == TRIPLES else 0
+    lister.sums[0, 3] = own
     lister.masks[0, LEFT] = 0
     lister.masks[0, RIGHT] = 0
     lister.masks[0, REST] = cluster
@@ -78,10 +78,12 @@ def assign(u, side, tables, lister):
         if tables.kind[0] == TRIPLES:
             add_triples(u, v, side, costs[level + 1], tables, lister)
         else:
-            add_triangles(u, v, side, costs[level + 1], tables, lister)
+            add_triangles(u, v, side, costs[level + 1], gains[level + 1], tables, lister)
     if tables.kind[0] == TRIPLES:
         add_quadruples(u, side, gains[level + 1], tables, lister)
         lister.sums[level + 1, 3] -= no_longer_free(u, masks[level + 1, REST], tables, lister)
+    else:
+        lister.sums[level + 1, 3] -= triangles_with(u, masks[level + 1, REST], tables)
     lister.sides[side, lister.counts[side]] = u
     lister.counts[side] += 1
     lister.branch[level + 1, 0] = -1
@@ -146,13 +148,28 @@ def no_longer_free(u, rest, tables, lister):
 
 
 @inner
-def add_triangles(u, v, side, costs, tables, lister):
-    """What v pays beyond the packed triangles if it joins the side of u."""
-    total = tables.rest[u, v]
+def add_triangles(u, v, side, costs, gains, tables, lister):
+    """What v pays if it joins the side of u: beyond the packed triangles (costs), or at all."""
+    total = np.int64(0)
     keep = tables.keep[v, u]
     for k in range(lister.counts[side]):
-        total += 3 * keep[lister.sides[side, k]]
-    costs[side, v] += total
+        total += keep[lister.sides[side, k]]
+    costs[side, v] += tables.rest[u, v] + 3 * total
+    gains[side, v] += tables.pairs[u, v] + total
+
+
+@inner
+def triangles_with(u, rest, tables):
+    """The packed triangles of a leaf and two leaves not yet assigned."""
+    total = np.int64(0)
+    while rest != 0:
+        v = lowest(rest)
+        rest &= rest - 1
+        others = rest
+        while others != 0:
+            total += tables.keep[u, v, lowest(others)]
+            others &= others - 1
+    return total
 
 
 @inner
@@ -161,12 +178,12 @@ def list_splits(budget, n_steps, tables, lister, splits, count):
 
     Ends when all is listed (level -1), when no steps are left, or when there is no room.
     """
-    branch, masks, costs, gains = lister.branch, lister.masks, lister.costs, lister.gains
+    branch, masks = lister.branch, lister.masks
     while lister.level[0] > 0 and n_steps > 0 and count < splits.shape[0]:
         level = lister.level[0]
         if branch[level, 0] < 0:
             n_steps -= 1
-            look = open_level(level, budget, tables, lister)
+            look = open_level(level, tables, lister)
             if look >= budget or (tables.sparse[0] and not may_connect(level, tables, lister)):
                 retreat(lister)
                 continue
@@ -186,9 +203,7 @@ def list_splits(budget, n_steps, tables, lister, splits, count):
             retreat(lister)
             continue
         branch[level, 1] += 1
-        one = costs[level, side, v] + gains[level, side, v]
-        other = costs[level, 1 - side, v] + gains[level, 1 - side, v]
-        if one <= other or branch[level, 2] + one - other < budget:
+        if is_below(v, side, level, budget, tables, lister):
             assign(v, side, tables, lister)
     if lister.level[0] == 0:
         lister.level[0] = -1
@@ -196,27 +211,50 @@ def list_splits(budget, n_steps, tables, lister, splits, count):
 
 
 @inner
-def open_level(level, budget, tables, lister):
+def open_level(level, tables, lister):
     """The bound of all splits that agree with what is assigned; choose the leaf to assign next."""
-    costs, gains, sums = lister.costs, lister.gains, lister.sums
-    look = sums[level, 0] + sums[level, 1] + sums[level, 2] + sums[level, 3]
-    rest = lister.masks[level, REST]
-    best = np.int64(-1)
+    is_triples = tables.kind[0] == TRIPLES
+    costs, gains, sums = lister.costs[level], lister.gains[level], lister.sums[level]
+    most = np.int64(-1)
     chosen = -1
+    look = sums[0]
+    other_look = sums[1] + sums[2] + sums[3]
+    rest = lister.masks[level, REST]
     while rest != 0:
         v = lowest(rest)
         rest &= rest - 1
-        one = costs[level, 0, v] + gains[level, 0, v]
-        other = costs[level, 1, v] + gains[level, 1, v]
+        if is_triples:
+            one, other = costs[0, v] + gains[0, v], costs[1, v] + gains[1, v]
+        else:
+            one, other = costs[0, v], costs[1, v]
+            other_look += min(gains[0, v], gains[1, v])
         low, high = min(one, other), max(one, other)
         look += low
         score = 4 * low + high
-        if score > best:
-            best, chosen = score, v
-    lister.branch[level, 2] = look
+        if score > most:
+            most, chosen = score, v
     lister.branch[level, 0] = chosen
     lister.branch[level, 1] = 0
-    return look
+    if is_triples:
+        look += other_look
+        lister.branch[level, 2] = look
+        return look
+    lister.branch[level, 2] = look
+    lister.branch[level, 3] = other_look
+    return max(look, other_look)
+
+
+@inner
+def is_below(v, side, level, budget, tables, lister):
+    """Whether splits in which a leaf joins a side can still be below the budget."""
+    costs, gains, looks = lister.costs[level], lister.gains[level], lister.branch[level]
+    one, other = costs[side, v], costs[1 - side, v]
+    gain, other_gain = gains[side, v], gains[1 - side, v]
+    if tables.kind[0] == TRIPLES:
+        one, other = one + gain, other + other_gain
+    elif looks[3] + gain - min(gain, other_gain) >= budget:
+        return False
+    return looks[2] + one - min(one, other) < budget
 
 
 @inner

@@ -71,13 +71,16 @@ class Lister(NamedTuple):
         SERIES: the number of leaves of the left child that is being listed, and of the cluster.
     masks : int64 (n + 2, 3)
         The left child, the right child, the leaves not yet assigned.
-    sums : int64 (n + 2, 3)
-        The cost so far, and the bounds of the left and of the right child.
+    sums : int64 (n + 2, 4)
+        The cost so far, the bounds of the left and of the right child, and the bound of what has
+        not been assigned.
     costs, gains : int64 (n + 2, 2, n)
-        What a leaf would add to the cost, and to the bound of its side, if it joined that side.
-    branch : int64 (n + 2, 3)
-        The leaf that is assigned next, how many of its two sides have been tried, and the bound
-        of all splits that agree with what is assigned.
+        What a leaf would add if it joined a side: TRIPLES: to the cost, and to the bound of the
+        side; TRIANGLES: to the cost beyond the packed triangles, and to the cost itself with the
+        bound of the side; SERIES: the least share of the leaf, not used.
+    branch : int64 (n + 2, 4)
+        The leaf that is assigned next, how many of its two sides have been tried, and bounds
+        of all splits that agree with what is assigned (TRIANGLES: two of them).
     sides : int64 (2, n)
         The leaves of each side, in the order in which they joined.
     counts : int64 (2)
@@ -110,8 +113,8 @@ class Stack(NamedTuple):
         The parts of the split that is being tried; the last entry is their number.
     splits : int64 (s, 5)
         Listed splits: MASK of the left child, COST, bounds of both children, BOUND of the whole.
-    counts : int64 (4)
-        Splits listed, clusters in the memo, calls of the lister, clusters solved.
+    counts : int64 (5)
+        Splits listed, clusters in the memo, partial splits looked at, clusters solved, budgets.
     """
 
     depth: IntArray
