@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hctrellis as hct
 import naive
 from gallery import affinities, momenta, points, quiet, similarities
-from hctrellis.certify import blocks, pieces, problems, solve
+from hctrellis.certify import blocks, pieces, problems
 from hctrellis.certify.result import in_words, relative_gap
 from hctrellis.certify.search import Search
 from hctrellis.kernels.bounds import bound_of
@@ -143,8 +143,13 @@ def test_the_search_finds_the_best_tree_from_any_start(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_search_against_the_full_trellis_at_14_leaves(kind, monkeypatch):
     for seed in range(2):
-        potential = quiet(KINDS[kind], 14, seed, SHAPES["sparse" if seed else "dense"],
-                          np.random.default_rng(seed))
+        potential = quiet(
+            KINDS[kind],
+            14,
+            seed,
+            SHAPES["sparse" if seed else "dense"],
+            np.random.default_rng(seed),
+        )
         low, tree = searched(potential, random_tree(potential, seed))
         exact = quiet(hct.infer, potential).map_log_weight
         assert potential.log_weight(tree) == pytest.approx(exact, rel=1e-9)
@@ -176,7 +181,9 @@ def least_cost(problem, cluster, known):
         while True:
             side = (side - 1) & rest
             left = first | side
-            member = [np.array([m >> i & 1 for i in range(n)], bool) for m in (left, cluster ^ left)]
+            member = [
+                np.array([m >> i & 1 for i in range(n)], bool) for m in (left, cluster ^ left)
+            ]
             total = problem.split_cost(*member)
             total += least_cost(problem, left, known) + least_cost(problem, cluster ^ left, known)
             best = total if best is None else min(best, total)
@@ -218,8 +225,9 @@ def test_the_bound_by_triples_is_the_identity_of_the_cost():
         total = 2 * int(np.tril(weights, -1).sum())
         for triple in combinations(range(7), 3):
             mask = sum(1 << i for i in triple)
-            first = min((m for m in tree.clusters() if (m & mask).bit_count() >= 2),
-                        key=int.bit_count)
+            first = min(
+                (m for m in tree.clusters() if (m & mask).bit_count() >= 2), key=int.bit_count
+            )
             kept = [i for i in triple if first >> i & 1]
             pairs = [weights[i, j] for i, j in combinations(triple, 2)]
             joined = weights[kept[0], kept[1]] if len(kept) == 2 else None
@@ -247,8 +255,10 @@ def test_sums_add_bounds_and_users_give_theirs():
     assert total.bound() == pytest.approx(one.bound() + other.bound())
     assert total.bound() >= quiet(hct.infer, total).map_log_weight
     assert (one + hct.JetMass(momenta(8), 1.5)).bound() is None
+
     def weigh(left, right, parent):
         return -parent[0]
+
     for bound in (-44.0, lambda: -44.0):
         own = hct.FunctionPotential(weigh, lambda c: [c.sizes], 13, bound=bound)
         assert own.bound() == -44.0

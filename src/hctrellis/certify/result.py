@@ -11,7 +11,6 @@ from hctrellis.potentials.base import Potential
 from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
 
-
 Status = Literal["optimal", "gap", "heuristic"]
 Ended = Literal["solved", "bounded", "time limit", "interrupted"]
 PROVEN = 1e-9  # a gap below it is that of rounding to whole numbers

@@ -142,13 +142,15 @@ class _Solver:
     def _searched(self, tree: Tree) -> Tree:
         """A good tree by local search, from the greedy one."""
         found = self._guarded(
-            lambda: local_search(
-                self.potential,
-                tree,
-                default_restarts(search_model(self.potential)),
-                time_limit=SEARCH_SHARE * self.limit,
-                rng=self._rng,
-            ).tree
+            lambda: (
+                local_search(
+                    self.potential,
+                    tree,
+                    default_restarts(search_model(self.potential)),
+                    time_limit=SEARCH_SHARE * self.limit,
+                    rng=self._rng,
+                ).tree
+            )
         )
         return tree if found is None else found
 

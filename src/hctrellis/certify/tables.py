@@ -11,7 +11,7 @@ from hctrellis.potentials.bounds import DOUBLED, excesses, packed_triangles, qua
 from hctrellis.support.bounded import LEAF_BITS, SERIES, TRIANGLES, TRIPLES, Tables
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import IntArray
+    from hctrellis.support.types import BoolArray, IntArray
 
 
 def dasgupta_tables(weights: IntArray) -> tuple[Tables, int]:
@@ -62,7 +62,7 @@ def average_tables(distances: IntArray) -> tuple[Tables, int]:
     return _tables(SERIES, even, keep=keep, near=near), 0
 
 
-def _graph(edges: IntArray) -> IntArray:
+def _graph(edges: BoolArray) -> IntArray:
     return np.array(neighbours(edges), np.int64)
 
 

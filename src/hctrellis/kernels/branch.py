@@ -197,7 +197,11 @@ def try_split(frame, parts, tables, lister, stack, memo):
         slot = entry(parts[k], low, tables, stack, memo)
         total += memo[slot, LOW]
         if open_part == 0 and memo[slot, HIGH] > memo[slot, LOW]:
-            open_part, open_low, fresh = parts[k], memo[slot, LOW], memo[slot, BEST] != -stack.counts[4]
+            open_part, open_low, fresh = (
+                parts[k],
+                memo[slot, LOW],
+                memo[slot, BEST] != -stack.counts[4],
+            )
     if total >= frame[TOP]:
         frame[AT] += 1
         frame[PART] = -1

@@ -12,7 +12,17 @@ import numpy as np
 from hctrellis.kernels.bounds import bound_of
 from hctrellis.kernels.compile import inner
 from hctrellis.kernels.masks import is_connected, lowest
-from hctrellis.support.bounded import BOUND, COST, LEAF, LEAF_BITS, LOW_LEFT, LOW_RIGHT, MASK, TRIANGLES, TRIPLES
+from hctrellis.support.bounded import (
+    BOUND,
+    COST,
+    LEAF,
+    LEAF_BITS,
+    LOW_LEFT,
+    LOW_RIGHT,
+    MASK,
+    TRIANGLES,
+    TRIPLES,
+)
 
 LEFT, RIGHT, REST = 0, 1, 2
 
@@ -288,4 +298,3 @@ def retreat(lister):
     if level >= 0:
         side = lister.branch[level, 1] - 1
         lister.counts[side] -= 1
-

@@ -129,7 +129,9 @@ class FunctionPotential(Potential):
         if found is None:
             return None
         if not isinstance(found, int | float | np.number) or math.isnan(found):
-            raise ValueError(f"bound must be a number, or a function that returns one; got {found!r:.80}")
+            raise ValueError(
+                f"bound must be a number, or a function that returns one; got {found!r:.80}"
+            )
         return float(found)
 
     def describe(self, clusters: Clusters) -> Described:
