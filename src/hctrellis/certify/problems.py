@@ -147,7 +147,7 @@ class AverageProblem(Problem):
     def __init__(self, potential: Linkage) -> None:
         assert potential.distances is not None
         self.potential = potential
-        self._whole = as_whole(potential.distances)
+        self._whole = as_whole(potential.distances, float(potential.distances.sum()))
         self.pieces = [(1 << potential.n_leaves) - 1]
 
     def tables(self, piece: int) -> tuple[Tables, int]:

@@ -14,7 +14,9 @@ import numpy as np
 from hctrellis.certify.pieces import Piece, open_gap
 from hctrellis.certify.problems import AverageProblem, Problem, problem_of
 from hctrellis.certify.result import Ended, MapResult, judged, relative_gap
+from hctrellis.clusters import split_members
 from hctrellis.infer import infer
+from hctrellis.posterior.posterior import NoTreeError
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.bounds import log_weight_bound
 from hctrellis.potentials.dasgupta import Dasgupta
@@ -22,7 +24,6 @@ from hctrellis.potentials.linkage import Linkage
 from hctrellis.search.local import default_restarts, local_search
 from hctrellis.search.model import search_model
 from hctrellis.support.checks import as_positive
-from hctrellis.support.memory import TooLargeError
 from hctrellis.support.progress import Progress, followed
 from hctrellis.tree import Tree
 
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FULL_LEAVES = 20  # up to here the full trellis is summed over in seconds
-EASY_LEAVES = 10  # the same, where a certified search would take no longer
+EASY_LEAVES = 12  # up to here a certified search of average heights takes no longer
 SEARCH_SHARE = 0.25  # of the time limit, at most, for the local search
-ROUNDING = 1e-12  # of the log weight of a tree by the full trellis, per leaf
+ROUNDING = 1e-13  # by the full trellis, per leaf, relative to the log weights of splits
 
 
 def solve_map(
@@ -48,11 +49,11 @@ def solve_map(
 
     A local search finds a good tree. Then
 
-    - few leaves (10, or 20 where the next way is not open): the full trellis settles it;
     - `Dasgupta`, `CorrelationClustering`, `Linkage` with average heights, of up to 62 leaves (or
       more, if they fall apart into such pieces): a branch and bound over clusters looks for a
       better tree and raises the bound until both meet;
-    - other potentials, and more leaves: ``potential.bound()`` is the bound, if there is one.
+    - other potentials (and average heights of 13 to 20 leaves), up to 20 leaves: the full trellis;
+    - everything else: ``potential.bound()`` is the bound, if there is one.
 
     Everything in the search is computed in whole numbers, without rounding errors; weights are
     rounded down to whole numbers first, so that the bound holds for the potential as given.
@@ -125,8 +126,8 @@ class _Solver:
         self._began = perf_counter()
         tree = self._searched(tree)
         n = self.potential.n_leaves
-        is_hard = problem is None or isinstance(problem, AverageProblem)
-        if n <= (FULL_LEAVES if is_hard else EASY_LEAVES):
+        is_hard = isinstance(problem, AverageProblem) and n > EASY_LEAVES
+        if n <= FULL_LEAVES and (problem is None or is_hard):
             found = self._guarded(self._by_trellis)
             if found is not None:
                 return found
@@ -155,16 +156,20 @@ class _Solver:
         return tree if found is None else found
 
     def _by_trellis(self) -> MapResult | None:
-        """The best tree by the full trellis; None if that does not fit."""
+        """The best tree by the full trellis; None if it does not fit."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # all trees may weigh the same
             try:
                 post = infer(self.potential)
                 best = post.map_tree
-            except TooLargeError:
+            except NoTreeError:
+                if problem_of(self.potential) is None:
+                    raise
+                return None  # its energies are too large for the trellis
+            except ValueError:  # too large for the memory, or for probabilities to mean anything
                 return None
-        top = post.map_log_weight
-        bound = top + ROUNDING * self.potential.n_leaves * max(1.0, abs(top))
+        sizes = np.abs(self.potential.split_log_weights(*split_members(best)))
+        bound = post.map_log_weight + ROUNDING * self.potential.n_leaves * float(sizes.sum())
         return self._judged(best, bound, "full trellis", "solved")
 
     def _certified(self, problem: Problem, tree: Tree) -> MapResult:

@@ -18,7 +18,7 @@ from hctrellis.support.memory import check_fits
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
-LARGEST = 55  # bits of n times all pairs: products with small numbers still fit into 64 bits
+LARGEST = 55  # bits of sums: products with small numbers still fit into 64 bits
 QUADRUPLE_LEAVES = 80  # up to here quadruples improve the bound of triples: a million or two
 PASSES = (8,) * 4 + (6,) * 4 + (4,) * 4 + (2,) * 4 + (1,) * 4  # of the ascent over quadruples
 PACKINGS = (32,) * 24 + (8,) * 8 + (2,) * 2 + (1,)  # of triangles
@@ -42,13 +42,15 @@ class Whole(NamedTuple):
         return Fraction(total) / Fraction(2) ** self.exponent
 
 
-def as_whole(matrix: FloatArray) -> Whole:
-    """A symmetric matrix in whole numbers, so large that n times their sum just fits.
+def as_whole(matrix: FloatArray, most: float | None = None) -> Whole:
+    """A symmetric matrix in whole numbers, as large as 64 bits allow.
+
+    most : the largest sum that will be made of its entries; n times all of them if not given
 
     >>> as_whole(np.array([[0.0, 0.1], [0.1, 0.0]])).energy(1) < Fraction(1, 10**15)
     True
     """
-    total = len(matrix) * float(np.abs(matrix).sum())
+    total = len(matrix) * float(np.abs(matrix).sum()) if most is None else most
     exponent = LARGEST - math.frexp(total)[1]
     values = np.floor(np.ldexp(matrix, exponent)).astype(np.int64)
     values[(matrix < 0) & (values == 0)] = -1  # too small for a float
@@ -154,7 +156,7 @@ def correlation_energy(positive: FloatArray, negative: FloatArray) -> Fraction:
 def average_energy(distances: FloatArray) -> Fraction:
     """A lower bound of the sum of average-linkage heights: each leaf and its neighbours by rank."""
     n = len(distances)
-    whole = as_whole(distances)
+    whole = as_whole(distances, n * float(distances.max()))
     ranks = np.arange(1, n)
     shares = np.sort(DOUBLED * whole.values, axis=1)[:, 1:] // (ranks * (ranks + 1))
     return whole.energy(int(shares.sum())) / DOUBLED
@@ -162,7 +164,7 @@ def average_energy(distances: FloatArray) -> Fraction:
 
 def single_energy(distances: FloatArray) -> Fraction:
     """The least sum of single-linkage heights: the least spanning tree, found by Prim's way."""
-    whole = as_whole(distances)
+    whole = as_whole(distances, len(distances) * float(distances.max()))
     nearest = whole.values[0].copy()
     outside = np.arange(1, len(nearest))
     total = 0
