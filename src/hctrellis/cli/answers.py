@@ -53,6 +53,7 @@ class Request:
     bootstrap: int | None = None
     seed: int = 0
     time_limit: float = 30.0
+    certify: bool = False
     title: str | None = None
     quiet: bool = False
 

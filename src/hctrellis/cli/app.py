@@ -438,6 +438,10 @@ def infer(
             metavar="SECONDS", min=0.1, help="Time for the search if there are more than 22 items."
         ),
     ] = 30.0,
+    certify: Annotated[
+        bool,
+        typer.Option("--certify", help="Prove that the best tree is best, or how close it is."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     if math.isnan(time_limit):
@@ -479,6 +483,7 @@ def infer(
             bootstrap=bootstrap,
             seed=seed,
             time_limit=time_limit,
+            certify=certify,
             title=title,
             quiet=quiet,
         )
