@@ -284,7 +284,7 @@ def main() -> None:
             outcome.result.status == "optimal" for outcome in outcomes
         ):
             others.append(compared(family, outcomes))
-        text = report(rows, others, targets, options.limit)
+        text = report(rows, others, targets, options)
         if options.only is None:
             write_section("certified", text)
     if options.only is not None:
@@ -292,13 +292,15 @@ def main() -> None:
 
 
 def report(rows: list[list[str]], others: list[list[str]], targets: Targets, limit: float) -> str:
+    limit = options.limit
     columns = ["problems", "leaves", "proven", "median s", "longest s", "largest gap"]
     facts = "\n".join(f"- {fact}" for fact in machine())
     return "\n".join(
         [
             "## Proven best trees",
             "",
-            "`python benchmarks/certified.py --data FOLDER`",
+            f"`python benchmarks/certified.py --data FOLDER --problems {options.problems} "
+            f"--limit {limit:g}`",
             "",
             facts,
             "",
