@@ -291,7 +291,9 @@ def main() -> None:
         print(text)
 
 
-def report(rows: list[list[str]], others: list[list[str]], targets: Targets, limit: float) -> str:
+def report(
+    rows: list[list[str]], others: list[list[str]], targets: Targets, options: argparse.Namespace
+) -> str:
     limit = options.limit
     columns = ["problems", "leaves", "proven", "median s", "longest s", "largest gap"]
     facts = "\n".join(f"- {fact}" for fact in machine())
