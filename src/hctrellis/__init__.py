@@ -12,6 +12,7 @@ from hctrellis import build, simulate
 from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
+from hctrellis.certify import MapResult, solve_map
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.fit import Fit, NegativeLogLikelihood, fit
 from hctrellis.infer import infer
@@ -70,6 +71,7 @@ __all__ = [
     "Growth",
     "JetMass",
     "Linkage",
+    "MapResult",
     "NegativeLogLikelihood",
     "NoTreeError",
     "Placements",
@@ -105,6 +107,7 @@ __all__ = [
     "second_opinion",
     "sensitivity",
     "simulate",
+    "solve_map",
     "summary_tree",
     "unsettled",
     "where",

@@ -55,6 +55,7 @@ class Request:
     precision: float = PRECISION
     time_limit: float = TIME_LIMIT
     max_clusters: int | None = None
+    certify: bool = False
     title: str | None = None
     quiet: bool = False
 

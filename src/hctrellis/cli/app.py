@@ -561,6 +561,10 @@ def infer(
             "at most N promising clusters. Probabilities are then conditional on these trees.",
         ),
     ] = None,
+    certify: Annotated[
+        bool,
+        typer.Option("--certify", help="Prove that the best tree is best, or how close it is."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     if math.isnan(time_limit):
@@ -614,6 +618,7 @@ def infer(
             precision=precision,
             time_limit=time_limit,
             max_clusters=max_clusters,
+            certify=certify,
             title=title,
             quiet=quiet,
         )

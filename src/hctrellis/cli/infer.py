@@ -53,6 +53,8 @@ def run_infer(request: Request) -> None:
         if not console.is_terminal:
             console = Console(highlight=False, width=PIPE_WIDTH)
         show(answers, console)
+        if request.certify:
+            console.print(Text(certified(answers.posterior, request)))
         for note in dict.fromkeys(answers.notes):
             errors.print(Text(f"note: {note}"))
     for line in write_outputs(request, answers):
@@ -86,6 +88,15 @@ def show(answers: Clustering, console: Console) -> None:
 
 def _with(post: hct.BasePosterior) -> str:
     return ", with the probability of every cluster" if post.is_reliable else ""
+
+
+def certified(post: hct.BasePosterior, request: Request) -> str:
+    """How close the best tree that can be found is to the best there is."""
+    found = hct.solve_map(post.potential, request.time_limit, rng=request.seed)
+    line = f"The best of all trees: {found}, log weight {found.log_weight:z.4f}"
+    if found.log_weight > post.map_log_weight and found.tree != post.map_tree:
+        line += f"; it is not the tree above but {found.tree.to_newick()}"
+    return line
 
 
 def drawn(post: hct.BasePosterior) -> Text:

@@ -20,6 +20,7 @@ with ONE_AT_A_TIME:
     from numba.core.errors import NumbaError
     from numba.core.registry import cpu_target
     from numba.core.typeconv.castgraph import Conversion
+    from numba.cpython.unsafe.numbers import trailing_zeros
     from numba.extending import (
         lower_builtin,
         lower_cast,
@@ -52,6 +53,7 @@ __all__ = [
     "register_jitable",
     "register_model",
     "to_fixed_tuple",
+    "trailing_zeros",
     "type_callable",
     "types",
 ]

@@ -10,6 +10,7 @@ psi(L, R) > 0 (or 0: forbidden), and a tree by the product over its splits. A mo
   `params`; a term of log psi that depends on the parent alone (`own`) comes with the features;
 - `separable`: if the log weight of a tree is a sum of one term per cluster (and gains that grow
   with the sibling's size), those terms; a faster kernel then serves it;
+- `bound`: a log weight that no tree exceeds, if it knows one;
 - `heights`: the heights at which clusters merge, for plots and linkage matrices, if it has any;
 - `parameters` and `derivative`: the parameters by which log psi can be differentiated, and the
   derivatives, which are potentials too: numbers for splits; `pair_energy`: how the energy follows
@@ -20,13 +21,16 @@ Potentials add: log psi of ``a + b`` is the sum of both.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from hctrellis.clusters import ClusterList, Clusters, Vertices, split_members
+from hctrellis.potentials.bounds import above
 from hctrellis.support.checks import default_labels
 from hctrellis.support.types import BoolArray
 from hctrellis.tree import Tree
@@ -197,6 +201,21 @@ class Potential(ABC):
         """The expected energy as a sum over pairs of leaves; None if it is not linear in a matrix.
 
         Only where log psi is -beta times such an energy.
+        """
+        return None
+
+    def bound(self) -> float | None:
+        """An upper bound of the log weight of every tree; None if the model knows none.
+
+        It is found in polynomial time (see docs/certified.md), so that any tree of some hundreds of
+        leaves can be told from the best one by at most the difference. A sum of potentials adds the
+        bounds of its parts.
+
+        Examples
+        --------
+        >>> from hctrellis import Dasgupta
+        >>> Dasgupta([[0, 1, 1], [1, 0, 1], [1, 1, 0]]).bound()
+        -8.0
         """
         return None
 
@@ -489,6 +508,13 @@ class SumPotential(Potential):
             for place, part in enumerate(self.parts)
             for name in part.parameters()
         }
+
+    def bound(self) -> float | None:
+        found = [part.bound() for part in self.parts]
+        known = [bound for bound in found if bound is not None]
+        if len(known) < len(found) or not all(map(math.isfinite, known)):
+            return None
+        return above(sum(map(Fraction, known), Fraction(0)))
 
     def heights(self, tree: Tree) -> FloatArray | None:
         known = []

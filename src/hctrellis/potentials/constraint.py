@@ -83,6 +83,10 @@ class Constraint(_ClusterPotential):
             result[(shared == sizes) & (shared == mask.bit_count())] = -np.inf
         return result
 
+    def bound(self) -> float:
+        """Weights are 0 or 1."""
+        return 0.0
+
     def _details(self) -> str:
         return f", contains {len(self.contains)}, lacks {len(self.lacks)}"
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import ExpectedPairs, PairEnergy, Separable, Sums
+from hctrellis.potentials.bounds import correlation_energy, log_weight_bound
 from hctrellis.potentials.energies import EnergyPotential
 from hctrellis.potentials.heights import similarity_heights
 from hctrellis.support.checks import as_labels, as_positive, as_symmetric
@@ -111,3 +112,8 @@ class CorrelationClustering(EnergyPotential):
             own=clusters.pair_sums(self._negative * -self.beta),
             constant=-self.beta * float(np.tril(self._positive).sum()),
         )
+
+    def bound(self) -> float:
+        """From a packing of triangles of negative pairs, of which every split keeps one pair."""
+        energy = correlation_energy(self._positive, self._negative)
+        return log_weight_bound(self.beta, energy)

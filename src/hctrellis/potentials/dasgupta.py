@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import ExpectedPairs, PairEnergy, Separable, Sums
+from hctrellis.potentials.bounds import dasgupta_energy, log_weight_bound
 from hctrellis.potentials.energies import EnergyPotential
 from hctrellis.potentials.heights import similarity_heights
 from hctrellis.support.checks import as_labels, as_positive, as_symmetric
@@ -87,3 +88,7 @@ class Dasgupta(EnergyPotential):
         gain = clusters.pair_sums(self.similarity * self.beta)
         all_pairs = np.tril(self.similarity * self.beta).sum()
         return Separable(gain=gain, constant=-self.n_leaves * float(all_pairs))
+
+    def bound(self) -> float:
+        """From triples and, for up to 80 leaves, from quadruples of leaves."""
+        return log_weight_bound(self.beta, dasgupta_energy(self.similarity))

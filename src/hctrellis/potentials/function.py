@@ -71,6 +71,9 @@ class FunctionPotential(Potential):
         parent, params)``, with a tuple of their values in this order. It is compiled once for all
         values; ``with_parameters`` gives the same potential with others, `Posterior.gradient` has
         the derivatives of log Z, and `fit` fits them.
+    bound : float or callable, optional
+        A log weight that no tree exceeds, or a function without arguments that returns one; it is
+        believed. `hctrellis.solve_map` then says how far from the best a tree can be.
 
     Examples
     --------
@@ -102,7 +105,9 @@ class FunctionPotential(Potential):
         *,
         labels: Iterable[object] | None = None,
         params: Mapping[str, float] | None = None,
+        bound: float | Callable[[], float] | None = None,
     ) -> None:
+        self._bound = bound
         if not callable(function):
             raise TypeError(f"function must be callable; got {type(function).__name__}")
         self.function = function
@@ -127,6 +132,17 @@ class FunctionPotential(Potential):
 
     def sums(self) -> Sums | None:
         return self._sums
+
+    def bound(self) -> float | None:
+        """What was given as `bound`."""
+        found = self._bound() if callable(self._bound) else self._bound
+        if found is None:
+            return None
+        if not isinstance(found, int | float | np.number) or math.isnan(found):
+            raise ValueError(
+                f"bound must be a number, or a function that returns one; got {found!r:.80}"
+            )
+        return float(found)
 
     def describe(self, clusters: Clusters) -> Described:
         return Described(self._described(clusters))

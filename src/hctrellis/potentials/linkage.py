@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
 from hctrellis.potentials.base import Described, ExpectedPairs, PairEnergy, Potential, Sums
+from hctrellis.potentials.bounds import average_energy, log_weight_bound, single_energy
 from hctrellis.potentials.energies import EnergyPotential
 from hctrellis.support.checks import (
     as_finite,
@@ -108,6 +109,19 @@ class Linkage(EnergyPotential):
 
         code: SplitCode = getattr(splits, self.method.upper())
         return code
+
+    def bound(self) -> float | None:
+        """From the distances to the nearest leaves, the next ones, and so on.
+
+        For single linkage, the least spanning tree, which the best tree attains. The greatest
+        distance is at least the mean one, so complete linkage has the bound of average linkage.
+        None for centroid and Ward's linkage.
+        """
+        assert self.distances is not None
+        if self.method in ("centroid", "ward"):
+            return None
+        energy = single_energy if self.method == "single" else average_energy
+        return log_weight_bound(self.beta, energy(self.distances))
 
     def heights(self, tree: Tree) -> FloatArray:
         """The heights h at which SciPy would merge the clusters of a tree, whatever beta is.

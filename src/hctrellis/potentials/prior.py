@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.support.types import FloatArray
 
+ROUNDING = 2.0**-52  # of a sum, relative to its largest term
+
 
 class BetaSplitting(Potential):
     """Aldous' beta-splitting model over labelled trees, a probability distribution (Z = 1).
@@ -128,6 +130,15 @@ class BetaSplitting(Potential):
         n = self.n_leaves
         leaves = n * self._child[1] if n > 1 else 0.0
         return Separable(own=own, constant=float(leaves + self._parent[n]))
+
+    def bound(self) -> float:
+        """The probability of the most probable tree shape's trees: O(n^2), by size."""
+        best = np.zeros(self.n_leaves + 1)
+        for m in range(2, self.n_leaves + 1):
+            child = self._child[1:m] + best[1:m]
+            best[m] = self._parent[m] + (child + child[::-1]).max()
+        size = float(np.abs(self._child).max() + np.abs(self._parent).max())
+        return float(best[-1]) + ROUNDING * self.n_leaves**2 * size
 
     def _details(self) -> str:
         return f", shape={self.shape:g}"

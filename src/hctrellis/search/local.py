@@ -160,6 +160,11 @@ def _n_restarts(model: SearchModel, given: int | None, time_limit: float | None)
         return int(given)
     if time_limit is not None:
         return None
+    return default_restarts(model)
+
+
+def default_restarts(model: SearchModel) -> int:
+    """How often to perturb by default."""
     if isinstance(model, PlainModel):
         return PLAIN_RESTARTS
     return min(RESTARTS, -(-LEAVES_RESTARTS // model.potential.n_leaves))
