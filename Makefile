@@ -39,6 +39,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/numerics.py
 	$(BIN)/python benchmarks/beta.py
+	$(BIN)/python benchmarks/calibration.py
 
 clean:
 	rm -rf .venv .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo docs/_build

@@ -1,5 +1,6 @@
 """Settings of the documentation: python -m sphinx docs docs/_build."""
 
+from importlib.util import find_spec
 from typing import Any
 
 from hctrellis import __version__
@@ -20,6 +21,7 @@ html_static_path: list[str] = []
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
 autodoc_member_order = "bysource"
 autosummary_generate = False
 numpydoc_show_class_members = False

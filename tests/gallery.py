@@ -17,6 +17,7 @@ import hctrellis as hct
 import naive
 from hctrellis.kernels import splits
 from hctrellis.kernels.bind import bind
+from hctrellis.potentials.contrasts import StudentContrasts
 from hctrellis.support.progress import silent
 from hctrellis.trellis.full import _solve_numpy
 
@@ -218,9 +219,22 @@ def ginkgo(name, jet, lam, t_cut, lam_root=None, non_stop=False, **options):
     return Problem(name, len(jet), make, psi, **options)
 
 
+def density(name, jet, lam, t_cut, lam_root=None, **options):
+    psi = naive.ginkgo_density(jet, lam, t_cut, lam_root)
+    return Problem(
+        name, len(jet), lambda: hct.GinkgoDensity(jet, lam, t_cut, lam_root), psi, **options
+    )
+
+
 def jet_mass(name, jet, lam, **options):
     psi = naive.jet_mass(jet, lam)
     return Problem(name, len(jet), lambda: hct.JetMass(jet, lam), psi, **options)
+
+
+def contrasts(name, table, sigma, tau, gamma, nu, columns, **options):
+    given = (sigma, tau, gamma, nu, columns)
+    psi = naive.contrasts(table, *given)
+    return Problem(name, len(table), lambda: StudentContrasts(table, *given), psi, **options)
 
 
 def beta_splitting(name, n, shape, **options):
@@ -265,8 +279,11 @@ def _models(n, seed):
     yield ginkgo("ginkgo, root rate", heavy, 1.5, 0.5, lam_root=3.0)
     yield ginkgo("ginkgo, non-stop", jet, 1.5, 0.5, non_stop=True)
     yield ginkgo("ginkgo, non-stop, root rate", heavy, 1.5, 2.0, lam_root=3.0, non_stop=True)
+    yield density("density", jet, 1.5, 0.01, compiled=False)
+    yield density("density, root rate", heavy, 1.5, 2.5, lam_root=3.0, compiled=False)
     yield jet_mass("jet mass", heavy, 2.0)
     yield jet_mass("jet mass, massless", jet, 0.8)
+    yield contrasts("contrasts", table, 0.5, 1.5, 1.2, 4.0, 1.5)
     yield beta_splitting("yule", n, 0.0)
     yield beta_splitting("balanced", n, 4.0)
     yield beta_splitting("caterpillars", n, -1.8)
@@ -293,6 +310,7 @@ def _forbidden():
     yield ginkgo("ginkgo, pair at the threshold", COLLINEAR[1:], 1.5, 8.0)
     yield ginkgo("ginkgo, non-stop, pair at the threshold", COLLINEAR[1:], 1.5, 8.0, non_stop=True)
     yield ginkgo("ginkgo, non-stop, some forbidden", momenta(7, 3), 1.5, 20.0, non_stop=True)
+    yield density("density, some forbidden", momenta(6, 4), 1.5, 5.0, compiled=False)
     yield jet_mass("jet mass, collinear pair", COLLINEAR, 1.5)
     yield added(
         "forbidden twice",
@@ -308,6 +326,7 @@ def _ties():
         rough = {"tolerance": 1e-7} if method in ("centroid", "ward") else {}
         yield linkage(f"{method}, square", method, SQUARE, 2.0, **rough)
         yield linkage(f"{method}, duplicates", method, DUPLICATES, 1.0, **rough)
+    yield contrasts("contrasts, duplicates", DUPLICATES, 0.1, 1.0, 0.5, 2.0, 2.0)
     for method in ("single", "complete", "average"):
         yield precomputed(f"{method}, equal", method, equal_distances(6), 1.0, flat=True)
     yield dasgupta("dasgupta, clique", equal_distances(6), 0.5, flat=True)

@@ -18,9 +18,11 @@ import naive
 from gallery import BUILT_IN, PROBLEMS, built_in, quiet
 from gallery import level_posterior as by_levels
 from hctrellis.batch import lanes
+from hctrellis.batch.slopes import DataSets, log_partitions
 from hctrellis.search import beam_search, greedy, local_search
 from hctrellis.search.greedy import agglomerate
 from hctrellis.search.model import CompiledModel, PlainModel, search_model
+from hctrellis.trellis import averages
 from hctrellis.trellis.solution import CompiledSolution
 from test_lanes import assert_like_infer
 from test_search import assert_unions_weigh
@@ -29,7 +31,11 @@ SUMS = [name for name in PROBLEMS if " + " in name and "num" not in name]
 MODELS = [*BUILT_IN, *(name for name in SUMS if name != "single + complete")]
 """Without users' functions, which are NumPy functions where nothing is compiled."""
 
-FORBIDDEN = ["ginkgo, some forbidden", "ginkgo, non-stop, some forbidden"]
+FORBIDDEN = [
+    "ginkgo, some forbidden",
+    "ginkgo, non-stop, some forbidden",
+    "density, some forbidden",
+]
 
 models = pytest.mark.parametrize("name", [*MODELS, *FORBIDDEN])
 
@@ -91,6 +97,29 @@ def test_sparse(name):
     assert len(listed) == found.n_trees
     expected = naive.log_sum([post.potential.log_weight(tree) for tree in listed])
     assert found.log_partition == pytest.approx(expected, rel=1e-11, abs=1e-10)
+
+
+@models
+def test_averages(name, monkeypatch):
+    """Derivatives of log Z, with statistics fused into the passes up and down."""
+    monkeypatch.setattr(averages, "LISTED_SPLITS", 0)
+    if " + " in name and "single" in name:
+        return  # the mean of a distance that another part asks for, too
+    fast, slow = by_kernels(name).gradient(), by_levels(name).gradient()
+    assert fast.keys() == slow.keys() and len(fast) > 0
+    for key in fast:
+        np.testing.assert_allclose(fast[key], slow[key], rtol=1e-9, atol=1e-9)
+
+
+@models
+def test_slopes_in_lanes(name):
+    """Log Z and its derivatives for many data sets at once."""
+    post = by_levels(name)
+    sets = DataSets([post.potential] * 3, tuple(post.potential.parameters()))
+    found = log_partitions(sets, post.potential.parameters(), threads=1)
+    gradient = post.gradient()
+    expected = [post.log_partition, *(gradient[key] for key in sets.names)]
+    np.testing.assert_allclose(found, [expected] * 3, rtol=1e-9, atol=1e-9)
 
 
 def test_lanes_of_sums(monkeypatch):

@@ -242,6 +242,37 @@ def ginkgo(momenta, lam, t_cut, lam_root=None, non_stop=False):
     return psi
 
 
+def ginkgo_density(momenta, lam, t_cut, lam_root=None, upper=0.999):
+    """The density of the leaves: splittings in either order, over their phase space."""
+    root = frozenset(range(len(momenta)))
+
+    def f(r, rate):
+        return rate * math.exp(-rate * r) / -math.expm1(-upper * rate) if r < upper else 0.0
+
+    @cache
+    def mass(cluster):
+        return squared_mass(momenta, cluster)
+
+    def psi(left, right):
+        rate = lam if lam_root is None or left | right != root else lam_root
+        parent, one, other = mass(left | right), mass(left), mass(right)
+        stopped = [mass(child) for child in (left, right) if len(child) == 1]
+        if parent <= t_cut or any(t > t_cut for t in stopped):
+            return -math.inf
+
+        def g(a, b):
+            rest = (math.sqrt(parent) - math.sqrt(a)) ** 2
+            return f(a / parent, rate) / parent * f(b / rest, rate) / rest if rest > 0 else 0.0
+
+        both = g(one, other) + g(other, one)
+        k = (parent - one - other) ** 2 - 4 * one * other
+        if both == 0 or k <= 0:
+            return -math.inf
+        return math.log(both / (4 * math.pi) * 8 * parent / math.sqrt(k))
+
+    return psi
+
+
 def jet_mass(momenta, lam):
     def f(t, T):
         return math.log(lam) - math.log(T) - math.log(-math.expm1(-lam)) - lam * t / T
@@ -301,6 +332,27 @@ def linkage(points, method, beta=1.0):
         return ward(points, beta)
     extreme = {"single": min, "complete": max, "average": mean}[method]
     return from_distances(extreme, distance_matrix(points), beta)
+
+
+def contrasts(points, sigma, tau, gamma, nu, columns):
+    """Student's t of the contrast of two means, in `columns` dimensions; Yule trees.
+
+    The probability of a Yule tree is 1 / n! times 2 / (|P| - 1) for each of its clusters.
+    """
+    n, d = len(points), len(points[0])
+
+    def psi(left, right):
+        a, b = len(left), len(right)
+        q = a * b / (a + b)
+        v = sigma**2 + tau**2 * q**gamma
+        square = q * centroid_distance(points, left, right) ** 2 * columns / d
+        density = math.lgamma((nu + columns) / 2) - math.lgamma(nu / 2)
+        density -= columns / 2 * math.log(math.pi * nu * v)
+        density -= (nu + columns) / 2 * math.log(1 + square / (nu * v))
+        root = math.log(math.factorial(n)) if a + b == n else 0.0
+        return density + math.log(2 / (a + b - 1)) - root
+
+    return psi
 
 
 def beta_splitting(shape):

@@ -7,6 +7,7 @@ import inspect
 import re
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ PAGE = ROOT / "docs" / "api.md"
 PACKAGE = Path(hctrellis.__file__).parent
 DIRECTIVE = re.compile(r"^\.\. (\w+):: ([\w.]+)\n((?:   :.*\n)*)", re.MULTILINE)
 OPTION = re.compile(r":([\w-]+):(.*)")
+OPTIONAL = {"hctrellis.torch": "torch"}  # modules that need packages which may be absent
 SPECIAL = ("__getitem__", "__iter__", "__add__")  # methods by which users get values, too
 
 
@@ -34,6 +36,8 @@ def entries() -> list[Entry]:
     for kind, target, text in DIRECTIVE.findall(PAGE.read_text("utf-8")):
         if kind == "currentmodule":
             module = target
+        elif find_spec(OPTIONAL.get(target, "hctrellis")) is None:
+            continue
         elif kind == "automodule":
             listed = import_module(target)
             found += [

@@ -366,7 +366,7 @@ def test_a_bad_function_spoils_no_other_data_set(first, message):
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
 def test_every_split_is_listed_once(n):
     width = 20
-    masks, levels, splits = lanes._lattice(n, width)
+    masks, levels, splits = lanes.lattice_of(n, width)
     lefts = (splits // width).tolist()
     parents = masks[levels[2] :].tolist()
     assert (splits % width == 0).all()

@@ -397,3 +397,16 @@ def test_bad_arguments():
     )
     with pytest.raises(hct.NoTreeError, match="forbidden"):
         sample_posterior(never, time_limit=5)
+
+
+def test_expectations_and_gradients_have_errors(pairs):
+    sampled, exact = pairs["average"]
+    statistic = hct.BetaSplitting(10, labels=exact.labels)
+    found = sampled.expected_estimate(statistic)
+    assert found.value == pytest.approx(exact.expected(statistic), abs=5 * found.error)
+    assert sampled.expected(statistic) == found.value and 0 < found.error < 1
+    slopes, known = sampled.gradient(), exact.gradient()
+    assert slopes["beta"] == pytest.approx(known["beta"], abs=5 * slopes.errors["beta"])
+    np.testing.assert_array_less(
+        np.abs(slopes["distances"] - known["distances"]), 6 * slopes.errors["distances"] + 0.1
+    )

@@ -13,6 +13,7 @@ from hctrellis._version import __version__
 from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
 from hctrellis.clades.distribution import CladeDistribution
+from hctrellis.fit import Fit, NegativeLogLikelihood, fit
 from hctrellis.infer import infer
 from hctrellis.posterior.base import BasePosterior, NoTreeError
 from hctrellis.posterior.compare import Comparison, compare
@@ -21,6 +22,7 @@ from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
+from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.function import FunctionPotential
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.potentials.linkage import Linkage
@@ -40,6 +42,8 @@ from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
 from hctrellis.trust.beta import choose_beta, sensitivity
 from hctrellis.trust.bootstrap import bootstrap_support
+from hctrellis.trust.contrasts import Contrasts
+from hctrellis.trust.opinions import second_opinion
 
 if TYPE_CHECKING:
     from hctrellis import plotting as plotting
@@ -52,14 +56,18 @@ __all__ = [
     "CladeDistribution",
     "Clustering",
     "Comparison",
+    "Contrasts",
     "CorrelationClustering",
     "Dasgupta",
+    "Fit",
     "FullTrellis",
     "FunctionPotential",
     "Ginkgo",
+    "GinkgoDensity",
     "Growth",
     "JetMass",
     "Linkage",
+    "NegativeLogLikelihood",
     "NoTreeError",
     "Placements",
     "Posterior",
@@ -77,6 +85,7 @@ __all__ = [
     "choose_beta",
     "cluster",
     "compare",
+    "fit",
     "greedy",
     "grow",
     "infer",
@@ -86,6 +95,7 @@ __all__ = [
     "orders",
     "report_html",
     "sample_posterior",
+    "second_opinion",
     "sensitivity",
     "simulate",
     "unsettled",

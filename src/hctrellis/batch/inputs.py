@@ -23,6 +23,7 @@ from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk
 from hctrellis.batch.lanes import JetPotential
 from hctrellis.batch.momenta import Particles
 from hctrellis.potentials.base import Potential
+from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.support.arrow import arrow, check_size, is_text, open_parquet, readable, texts
 from hctrellis.support.checks import as_floats
@@ -33,7 +34,11 @@ from hctrellis.trellis.full import MAX_LEAVES
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
-MODELS: dict[str, JetPotential] = {"ginkgo": Ginkgo, "jetmass": JetMass}
+MODELS: dict[str, JetPotential] = {
+    "ginkgo": Ginkgo,
+    "ginkgo-density": GinkgoDensity,
+    "jetmass": JetMass,
+}
 READ_ROWS = 20_000  # jets of a file in memory at a time; a whole chunk if that is more
 CHUNKS = 16  # of an input, if chunk_size is not given; each chunk ...
 MAX_CHUNK = 4000  # ... has at most this many data sets ...
@@ -345,7 +350,7 @@ def _as_model(potential: object) -> JetPotential:
     model = MODELS.get(potential.lower()) if isinstance(potential, str) else potential
     if model not in MODELS.values():
         raise ValueError(
-            f"potential must be a model of jets, {' or '.join(MODELS)} (or the class); got "
+            f"potential must be a model of jets, {', '.join(MODELS)} (or the class); got "
             f"{potential!r:.80}; for other models give a list of potentials"
         )
     return cast(JetPotential, model)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from hctrellis.clusters import Lattice
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
+from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.jets import Ginkgo, JetMass
 from hctrellis.support.logs import LARGEST_LOG_WEIGHT
 from hctrellis.support.steps import StoppedError, check_stop
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
 COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
 
-JetPotential: TypeAlias = type[Ginkgo] | type[JetMass]
+JetPotential: TypeAlias = type[Ginkgo] | type[GinkgoDensity] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
 
 
@@ -93,7 +94,7 @@ def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Colum
         Whether the entropies of the posteriors are wanted.
     """
     columns = Columns.blank(len(potentials), potentials[0].n_leaves)
-    stacks, left = _sort(potentials)
+    stacks, left = sort_into_stacks(potentials)
     for stack in stacks:
         left += _solve_together(columns, stack, entropy)
     _solve_apart(columns, ((row, potentials[row]) for row in left), entropy)
@@ -108,7 +109,7 @@ def solve_jets(
     Parameters
     ----------
     model : type
-        `Ginkgo` or `JetMass`.
+        `Ginkgo`, `GinkgoDensity` or `JetMass`.
     momenta : float64 array, shape (m, n, 4)
         Rows E, px, py, pz; checked before.
     parameters : mapping
@@ -123,13 +124,13 @@ def solve_jets(
         from hctrellis.kernels.products import minkowski_products
 
         one = with_parameters(model, tuple(parameters.items()))
-        lanes = _lanes(m)
+        lanes = lanes_of(m)
         params = [
             np.repeat(np.array(one.params(root))[:, None], len(lanes), axis=1)
             for root in (False, True)
         ]
         products = minkowski_products(np.take(momenta.T, lanes, axis=-1))
-        stack = _Stack((one.code(),), np.arange(m), [products], *params)
+        stack = Stack((one.code(),), np.arange(m), [products], *params)
         left = _solve_together(columns, stack, entropy)
     _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
     return columns
@@ -138,7 +139,7 @@ def solve_jets(
 @lru_cache(maxsize=16)
 def with_parameters(
     model: JetPotential, parameters: tuple[tuple[str, Any], ...]
-) -> Ginkgo | JetMass:
+) -> Ginkgo | GinkgoDensity | JetMass:
     """A model of one particle, for its parameters; kept, since making it takes long."""
     return model([[1.0, 0.0, 0.0, 0.0]], **dict(parameters))
 
@@ -196,7 +197,7 @@ def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None
 # ---- side by side -----------------------------------------------------------------------------
 
 
-class _Stack(NamedTuple):
+class Stack(NamedTuple):
     """Data sets of one kind.
 
     Attributes
@@ -218,7 +219,7 @@ class _Stack(NamedTuple):
     root_params: FloatArray
 
 
-def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
+def sort_into_stacks(potentials: Sequence[Potential]) -> tuple[list[Stack], list[int]]:
     """Stacks of potentials that can be solved side by side, and the rows of all others."""
     kinds: dict[Any, list[tuple[int, list[FloatArray]]]] = defaultdict(list)
     others = []
@@ -235,17 +236,17 @@ def _sort(potentials: Sequence[Potential]) -> tuple[list[_Stack], list[int]]:
     stacks = []
     for (codes, _), found in kinds.items():
         rows = np.array([row for row, _ in found])
-        lanes = _lanes(len(rows))
+        lanes = lanes_of(len(rows))
         sums = [
             np.stack([arrays[lane] for lane in lanes], axis=-1)
             for arrays in zip(*(arrays for _, arrays in found), strict=True)
         ]
         alike = [potentials[rows[lane]] for lane in lanes]
-        stacks.append(_Stack(codes, rows, sums, _params(alike, False), _params(alike, True)))
+        stacks.append(Stack(codes, rows, sums, _params(alike, False), _params(alike, True)))
     return stacks, others
 
 
-def _lanes(m: int) -> IntArray:
+def lanes_of(m: int) -> IntArray:
     """The numbers of m data sets, the last repeated until the vectors are full."""
     from hctrellis.kernels.simd import LANES
 
@@ -274,7 +275,7 @@ def _params(potentials: Sequence[Potential], root: bool) -> FloatArray:
     return np.ascontiguousarray(np.array(rows).T)
 
 
-def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]:
+def _solve_together(columns: Columns, stack: Stack, entropy: bool) -> list[int]:
     """Solve a stack; returns the rows without a sound answer, which are to be solved apart."""
     from hctrellis.kernels.bind import bind
     from hctrellis.kernels.simd import LANES
@@ -293,7 +294,7 @@ def _solve_together(columns: Columns, stack: _Stack, entropy: bool) -> list[int]
             tuple(np.empty(LANES << n) for _ in stack.sums),
             tuple(stack.params),
             tuple(stack.root_params),
-            _lattice(n, width),
+            lattice_of(n, width),
             width,
             entropy,
             answers,
@@ -327,7 +328,7 @@ def _keep(columns: Columns, rows: IntArray, answers: FloatArray, children: IntAr
 
 
 @cache
-def _lattice(n_leaves: int, width: int) -> tuple[IntArray, IntArray, Any]:
+def lattice_of(n_leaves: int, width: int) -> tuple[IntArray, IntArray, Any]:
     """The clusters to split, where each size begins, and all splits (see `kernels.batch`)."""
     sizes = Lattice(n_leaves).sizes
     masks = np.argsort(sizes, kind="stable")

@@ -13,6 +13,7 @@ import typer.core
 
 from hctrellis._version import __version__
 from hctrellis.cli.errors import INTERRUPTED, complain
+from hctrellis.cli.fit import ABOUT_FIT, as_leaves, fit
 
 ABOUT = (
     "Exact inference over hierarchical clusterings.\n\n"
@@ -108,6 +109,7 @@ class TableModel(StrEnum):
     dasgupta = "dasgupta"
     correlation_clustering = "correlation-clustering"
     correlation = "correlation"  # its former name
+    contrasts = "contrasts"
 
 
 class Missing(StrEnum):
@@ -262,7 +264,8 @@ def infer(
             rich_help_panel=MODEL,
             help="How a merge is weighed: the height of a linkage (average, the default, single, "
             "complete, ward or centroid), dasgupta for Dasgupta's cost (the default for "
-            "--similarities, unless some are negative) or correlation-clustering. Linkages of "
+            "--similarities, unless some are negative) or correlation-clustering; contrasts: a "
+            "model of tables that is fitted to the table and needs no beta. Linkages of "
             "similarities take 1 - similarity.",
         ),
     ] = None,
@@ -573,18 +576,6 @@ def about_simulate(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def _leaves(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    low, _, high = text.partition(":")
-    try:
-        return int(low), int(high or low)
-    except ValueError:
-        raise typer.BadParameter(
-            f"give a number of leaves or a range such as 5:10; got {text!r}"
-        ) from None
-
-
 @simulate.command(help=ABOUT_JETS)
 def jets(
     output: Annotated[
@@ -595,7 +586,7 @@ def jets(
         str | None,
         typer.Option(
             metavar="LOW:HIGH",
-            callback=_leaves,
+            callback=as_leaves,
             help="Keep jets with this number of leaves, or in a range such as 5:10.",
         ),
     ] = None,
@@ -728,6 +719,9 @@ def batch(
         chunk_size=chunk_size,
     )
     raise typer.Exit(code)
+
+
+app.command(help=ABOUT_FIT)(fit)
 
 
 @app.command(help=ABOUT_REPRODUCE)

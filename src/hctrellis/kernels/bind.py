@@ -21,19 +21,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from hctrellis.kernels import bound, simd
+from hctrellis.kernels import bound, elementary, simd
 from hctrellis.kernels.compile import INNER, inner, jit_as
 from hctrellis.kernels.door import Dispatcher, numba
-from hctrellis.kernels.users import as_terms, inlined, is_scaled, of_vectors, pack_terms
+from hctrellis.kernels.users import as_terms, inlined, is_scaled, lane_of, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST
 
 _FOLDER = Path(__file__).parent
-_FUNCTIONS = ("pair", "leaf", "pair_one", "leaf_one", "unchecked_pair", "describe")
+_FUNCTIONS = (
+    "pair",
+    "leaf",
+    "pair_one",
+    "leaf_one",
+    "unchecked_pair",
+    "values",
+    "leaf_values",
+    "describe",
+)
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
 _LEAST_FINITE = -sys.float_info.max
 _FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest, of one function
@@ -51,8 +60,8 @@ class SplitCode:
         ``pair(left, right, parent, params, cross) -> (x, factor)``: the weight of a split is
         factor * e^x. The rows are tuples of features, each a float or a vector, so the text uses
         arithmetic and the functions of `simd` and `elementary` only. For a user's function
-        (``users=True``): ``pair(left, right, parent)``, of floats, which returns the log weight
-        or ``(x, factor)``.
+        (``users=True``): ``pair(left, right, parent)``, or with ``params`` if it has some, of
+        floats, which returns the log weight or ``(x, factor)``.
     leaf : callable, optional
         The same where the left child is a single leaf, if that needs another formula.
     describe : callable
@@ -75,6 +84,12 @@ class SplitCode:
         and size as features.
     users : bool
         A user's function: may return -inf, and is checked for NaN and +inf.
+    forbids : bool
+        Whether a function that is not a user's may return x = -inf.
+    role : "weight", "factor" or "value"
+        What becomes of log psi by this function: it is added to the log weight of a split; or it
+        multiplies the weight, so that sums of weights become sums of values; or it is apart from
+        the weight, one of those that `values` returns.
     """
 
     pair: Callable[..., Any]
@@ -89,6 +104,8 @@ class SplitCode:
     uses_parent: bool = True
     gains: bool = False
     users: bool = False
+    forbids: bool = False
+    role: Literal["weight", "factor", "value"] = "weight"
 
 
 def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
@@ -171,6 +188,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
     }
     scope |= {"as_terms": as_terms, "pack_terms": pack_terms, "in_range": inner(in_range)}
+    scope |= {"log": elementary.log, "lane_of": lane_of}
     for i, code in enumerate(codes):
         scope[f"pair{i}"] = _as_inner(code.pair)
         scope[f"leaf{i}"] = _as_inner(code.leaf or code.pair)
@@ -195,10 +213,12 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "LINEAR": all(code.gains for code in codes),
         "USES_PARENT": any(code.uses_parent for code in codes),
         "CROSS": bool(crosses),
-        "SCALED": any(map(is_scaled, codes)),
-        "FACTOR_RANGE": _FACTOR_RANGE * sum(map(is_scaled, codes)),
+        "SCALED": any(_factor(0, code) for code in codes),
+        "FACTOR_RANGE": _FACTOR_RANGE * sum(_factor(0, code) != "" for code in codes),
         "LEAF_APART": any(code.leaf is not None for code in codes),
-        "CHECKED": users,
+        "CHECKED": any(code.users or code.forbids for code in codes),
+        "AVERAGED": any(code.role == "factor" for code in codes),
+        "N_VALUES": sum(code.role == "value" for code in codes),
     }
 
 
@@ -242,6 +262,10 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
     for name in ("pair", "leaf"):
         lines += _combined(name, codes) + _combined(name, codes, one=True)
     lines += _combined("pair", codes, unchecked=True)
+    for name, of in (("values", "pair"), ("leaf_values", "leaf")):
+        lines += [f"def {name}(left, right, parent, params, cross):", *_terms(of, codes, False)]
+        chosen = [_value(i, code) for i, code in enumerate(codes) if code.role == "value"]
+        lines.append(f"    return {_tuple(chosen)}")
     return "\n".join([*_described(codes), *lines]) + "\n"
 
 
@@ -265,29 +289,55 @@ def _combined(
 ) -> list[str]:
     """The text of a function of vectors, or of one split, that calls those of all codes."""
     full_name = f"{'unchecked_' if unchecked else ''}{name}{'_one' if one else ''}"
-    lines = [f"def {full_name}(left, right, parent, params, cross):"]
+    head = f"def {full_name}(left, right, parent, params, cross):"
+    weights = [(i, code) for i, code in enumerate(codes) if code.role == "weight"]
+    x = " + ".join(f"x{i}" for i, _ in weights) or "-0.0"
+    if any(code.users for _, code in weights) and not unchecked:
+        x = f"in_range({x})"
+    f = " * ".join(factor for i, code in enumerate(codes) if (factor := _factor(i, code))) or "1.0"
+    return [head, *_terms(name, codes, one), f"    return {x}, {f}"]
+
+
+def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
+    """The lines that compute x and factor of each code."""
+    lines = []
     feature = param = 0
     for i, code in enumerate(codes):
         rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
+        if code.n_params or not code.users:
+            rows.append(_slice("params", param, code.n_params))
         if code.users:
             if one:
                 call = _as_terms(_call(f"{name}{i}", rows))
             elif of_vectors(code) is None:
                 call = _call_lanes(f"{name}{i}", rows)
             else:  # with splat: what depends on the parent alone then leaves the loop
-                rows[2] = rows[2].replace("parent[", "splat(parent[").replace("]", "])")
+                rows[2:] = [_splat(row) for row in rows[2:]]
                 call = _as_terms(_call(f"vectors{i}", rows))
         else:
-            rows.append(_slice("params", param, code.n_params))
             call = _call(f"{name}{i}", [*rows, "cross"])
         lines.append(f"    x{i}, f{i} = {call}")
         feature += code.n_features
         param += code.n_params
-    x = " + ".join(f"x{i}" for i in range(len(codes))) or "-0.0"
-    if any(code.users for code in codes) and not unchecked:
-        x = f"in_range({x})"
-    f = " * ".join(f"f{i}" for i, code in enumerate(codes) if is_scaled(code)) or "1.0"
-    return [*lines, f"    return {x}, {f}"]
+    return lines
+
+
+def _factor(i: int, code: SplitCode) -> str:
+    """What a code multiplies the weight by, besides e^x; empty if by nothing."""
+    if code.role == "factor":
+        return _value(i, code)
+    return f"f{i}" if code.role == "weight" and is_scaled(code) else ""
+
+
+def _value(i: int, code: SplitCode) -> str:
+    """Log psi by a code."""
+    x = f"in_range(x{i})" if code.users else f"x{i}"
+    return f"({x} + log(f{i}))" if is_scaled(code) else x
+
+
+def _splat(row: str) -> str:
+    """A tuple of items, each in all lanes."""
+    return _tuple([f"splat({item})" for item in row.strip("(), ").split(", ") if item])
 
 
 def _call(name: str, arguments: Sequence[str]) -> str:
@@ -303,7 +353,7 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
     calls = []
     for i in range(simd.LANES):
         items = [[item for item in row.strip("(), ").split(", ") if item] for row in rows]
-        lane = [_tuple([f"lane({item}, {i})" for item in row]) for row in items]
+        lane = [_tuple([f"lane_of({item}, {i})" for item in row]) for row in items]
         calls.append(_as_terms(_call(name, lane)))
     return _call("pack_terms", calls)
 
@@ -329,5 +379,5 @@ def _fingerprint(text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
 
 
 def _told(code: SplitCode) -> list[Any]:
-    flags = (code.n_params, code.scaled, code.has_own)
+    flags = (code.n_params, code.scaled, code.has_own, code.forbids)
     return [flags, code.pair, code.leaf, code.cross, code.describe]

@@ -74,6 +74,16 @@ def leaf_one(left: Row, right: Row, parent: Row, params: Row, cross: float) -> T
     raise _unbound("leaf_one")
 
 
+def values(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> Row:
+    """Numbers of eight splits apart from their weights, of which averages are wanted."""
+    raise _unbound("values")
+
+
+def leaf_values(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> Row:
+    """The same where the left child is a single leaf."""
+    raise _unbound("leaf_values")
+
+
 def describe(size: Any, sums: Row, params: Row) -> tuple[Row, Any]:
     """The features of a cluster from its size and sums, and what it adds to log psi as a parent."""
     raise _unbound("describe")
@@ -136,6 +146,12 @@ NOWHERE = math.inf
 
 CHECKED = True
 """Whether a split may have the log weight -inf, or one that is not a number: users' may."""
+
+AVERAGED = False
+"""Whether the factor of a split has a value in it, of which averages are wanted."""
+
+N_VALUES = 1
+"""How many numbers `values` returns."""
 
 USES_PARENT = True
 """Whether a split function looks at the features of the parent."""

@@ -16,7 +16,7 @@ from typing import Any
 from hctrellis.kernels.compile import INNER
 from hctrellis.kernels.door import Dispatcher, numba, to_fixed_tuple
 from hctrellis.kernels.door import types as nt
-from hctrellis.kernels.users import as_terms
+from hctrellis.kernels.users import as_terms, signature
 
 Weigh = Callable[..., None]
 
@@ -52,18 +52,17 @@ def _names(code: CodeType) -> set[str]:
 
 
 @cache
-def weigher(function: Any, n_features: int) -> Weigh:
-    """A loop over splits: ``weigh(left, right, parent, out)``.
+def weigher(function: Any, n_features: int, n_params: int = 0) -> Weigh:
+    """A loop over splits: ``weigh(left, right, parent, params, out)``.
 
-    left, right, parent : float64 (m, features); out : float64 (m)
+    left, right, parent : float64 (m, features); params : tuple of float; out : float64 (m)
 
     Raises
     ------
     TypeError
         If the function returns anything but a real number, or two.
     """
-    row = nt.UniTuple(nt.float64, n_features)
-    function.compile((row, row, row))
+    function.compile(signature(nt.float64, n_features, n_params))
     (found,) = [kind.return_type for kind in function.nopython_signatures]
     if not _is_weight(found):
         raise TypeError(
@@ -71,14 +70,23 @@ def weigher(function: Any, n_features: int) -> Weigh:
             f"it returns {found}"
         )
 
+    if n_params:
+        call = function
+    else:
+
+        @numba.njit
+        def call(left, right, parent, params):
+            return function(left, right, parent)
+
     @numba.njit(nogil=True, error_model="numpy")
-    def weigh(left, right, parent, out):
+    def weigh(left, right, parent, params, out):
         for i in range(out.size):
             x, factor = as_terms(
-                function(
+                call(
                     to_fixed_tuple(left[i], n_features),
                     to_fixed_tuple(right[i], n_features),
                     to_fixed_tuple(parent[i], n_features),
+                    params,
                 )
             )
             out[i] = x + math.log(factor)

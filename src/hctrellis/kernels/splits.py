@@ -9,8 +9,9 @@ import numpy as np
 
 from hctrellis.kernels.bind import SplitCode
 from hctrellis.kernels.door import register_jitable
-from hctrellis.kernels.elementary import expm1, log
+from hctrellis.kernels.elementary import exp2, expm1, log
 from hctrellis.kernels.simd import choose, maximum, minimum, sqrt
+from hctrellis.support.logs import LOG2E
 
 _TINY = 1e-75  # keeps a square from vanishing
 _LEAST = 1e-270  # of a squared mass that has a logarithm (see `potentials.jets`)
@@ -47,6 +48,13 @@ def _jet_mass_row(size, sums, params):
     """A cluster without mass cannot split."""
     t = maximum(sums[0], 0.0)
     return (t,), choose(t, params[1] - 2.0 * log(maximum(t, _LEAST)), _NEVER)
+
+
+@register_jitable
+def _contrast_row(size, sums, params):
+    """Sum of squares about the centroid, size^gamma, and tau^2 / size^gamma; what a parent adds."""
+    squares = sums[0] * params[4] / maximum(size, 1.0)
+    return (squares, sums[1], params[1] / sums[1]), sums[2]
 
 
 @register_jitable
@@ -129,6 +137,20 @@ def _centroid(left, right, parent, params, cross):
     return sqrt(increase * (left[1] * right[1] / parent[1])) * -params[0], 1.0
 
 
+def _contrast(left, right, parent, params, cross):
+    """Student's t of the contrast between the children, of variance sigma^2 + tau^2 q^gamma."""
+    increase = maximum(parent[0] - left[0] - right[0], 0.0)
+    variance = params[0] + left[1] * right[1] * parent[2]
+    nu, columns = params[2], params[3]
+    surprise = log(1.0 + increase / (nu * variance))
+    return -0.5 * (columns * log(variance) + (nu + columns) * surprise), 1.0
+
+
+def _shares(left, right, parent, params, cross):
+    """Feature 1 / size: the share of a pair of leaves in the average over all that are cut."""
+    return left[0] * right[0], 1.0
+
+
 def _extreme(left, right, parent, params, cross):
     """No features: the extreme distance between the children."""
     return cross * -params[0], 1.0
@@ -178,6 +200,176 @@ def _non_stop_leaf(left, right, parent, params, cross):
     return x, stop * choose(right[0], 1.0, stop * square)
 
 
+# -- derivatives with respect to hyperparameters of contrasts --------------------------------------
+
+
+def _contrast_slope_row(size, sums, params):
+    """As `_contrast_row`, and the log of the size."""
+    (squares, power, inverse), _ = _contrast_row(size, (sums[0], sums[1], 0.0), params)
+    return (squares, power, inverse, log(maximum(size, 1.0))), 0.0
+
+
+def _contrast_slope(left, right, parent, params, cross):
+    """The derivative of `_contrast` and of what its parent adds.
+
+    The last five parameters are its parts by ln sigma^2, ln tau^2, gamma and nu, and what the
+    derivatives by nu of all splits have in common.
+    """
+    noise, _, nu, columns, _, by_noise, by_scale, by_gamma, by_nu, common = params
+    increase = maximum(parent[0] - left[0] - right[0], 0.0)
+    between = left[1] * right[1] * parent[2]
+    variance = noise + between
+    ratio = increase / (nu * variance)
+    pull = (nu + columns) * ratio / (1.0 + ratio)
+    along = by_noise * noise + between * (by_scale + by_gamma * (left[3] + right[3] - parent[3]))
+    of_nu = by_nu * (common - log(1.0 + ratio) + pull / nu)
+    return 0.5 * ((pull - columns) / variance * along + of_nu), 1.0
+
+
+# -- the density of the particles of a shower ------------------------------------------------------
+
+_CUT = 0.999  # ratios of squared masses that the shower draws are below this
+_NO_MASS = 1e100  # stands for the mass of a leaf that should have split
+_ROUNDING = 2.0**-50  # of a difference of masses, relative to the mass of the parent
+
+
+@register_jitable
+def _density_row(size, sums, params):
+    """The mass; a cluster that does not exceed t_cut cannot split, a leaf must not exceed it."""
+    t = maximum(sums[0], 0.0)
+    mass = sqrt(t)
+    above = t - params[1]
+    leaf_mass = choose(above, _NO_MASS, mass)
+    return (choose(size - 1.5, mass, leaf_mass),), choose(above, params[2], _NEVER)
+
+
+@register_jitable
+def _orders(left, right, parent):
+    """The two orders in which the children may have been drawn.
+
+    For each, the sum u of the two ratios of squared masses and the weight 1 / T of the second,
+    0 if it is impossible; u is then that of the other order.
+    """
+    square = maximum(parent * parent, _TINY)
+    one, other = left * left, right * right
+    left_over, right_over = parent - left, parent - right
+    after_left = maximum(left_over * left_over, _TINY)
+    after_right = maximum(right_over * right_over, _TINY)
+    w = choose(_CUT * square - one, choose(_CUT * after_left - other, 1.0 / after_left, 0.0), 0.0)
+    v = choose(_CUT * square - other, choose(_CUT * after_right - one, 1.0 / after_right, 0.0), 0.0)
+    first = one / square + other / after_left
+    second = other / square + one / after_right
+    return choose(w, first, second), w, choose(v, second, first), v
+
+
+def _density(left, right, parent, params, cross):
+    """Feature m: either child may have been drawn first; divided by the phase space sqrt(K)."""
+    lam = params[0]
+    first, w, second, v = _orders(left[0], right[0], parent[0])
+    gap = first - second
+    more = exp2(-LOG2E * lam * maximum(gap, -gap))
+    both = choose(gap, v, w) + choose(gap, w, v) * more
+    least = parent[0] * _ROUNDING
+    phase_space = sqrt(
+        maximum(parent[0] - left[0] - right[0], least)
+        * maximum(parent[0] + left[0] - right[0], least)
+        * maximum(parent[0] - left[0] + right[0], least)
+        * (parent[0] + left[0] + right[0])
+    )
+    x = choose(both, -lam * minimum(first, second), _NEVER)
+    return x, both / maximum(phase_space, _TINY)
+
+
+def _density_slope_row(size, sums, params):
+    row, own = _density_row(size, sums, params)
+    return row, 0.0
+
+
+def _density_slope(left, right, parent, params, cross):
+    """The derivative of `_density` and of what its parent adds."""
+    lam, t_cut, norm, on = params
+    first, w, second, v = _orders(left[0], right[0], parent[0])
+    gap = first - second
+    size = maximum(gap, -gap)
+    more = choose(gap, w, v) * exp2(-LOG2E * lam * size)
+    both = maximum(choose(gap, v, w) + more, _TINY)
+    return (norm - minimum(first, second) - size * (more / both)) * on, 1.0
+
+
+# -- derivatives with respect to rates; the last parameter is 1, or 0 where there is none ----------
+
+
+def _jet_mass_slope_row(size, sums, params):
+    return (maximum(sums[0], 0.0),), 0.0
+
+
+def _jet_mass_slope(left, right, parent, params, cross):
+    """Feature t: the derivative of `_jet_mass` and of what its parent adds."""
+    return params[0] - (left[0] + right[0]) / maximum(parent[0], _LEAST), 1.0
+
+
+@register_jitable
+def _ginkgo_slope_row(size, sums, params):
+    return (choose(size - 1.5, sqrt(maximum(sums[0], 0.0)), 0.0),), 0.0
+
+
+@register_jitable
+def _ginkgo_slope(left, right, parent, params, cross):
+    """Feature sqrt(t): the derivative of `_ginkgo` and of what its parent adds."""
+    first = maximum(left[0], right[0])
+    second = minimum(left[0], right[0])
+    gap = maximum(parent[0] - first, _TINY)
+    square = maximum(parent[0] * parent[0], _TINY)
+    ratio = first * first / square + second * second / (gap * gap)
+    return (params[2] - ratio) * params[3], 1.0
+
+
+@register_jitable
+def _stop_slope(ratio, lam):
+    """The derivative of log((1 - e^(-lam ratio)) / lam): (y / (e^y - 1) - 1) / lam."""
+    y = minimum(maximum(lam * ratio, _TINY), 700.0)
+    return (y / expm1(y) - 1.0) / lam
+
+
+def _ginkgo_leaf_slope(left, right, parent, params, cross):
+    """The same of `_ginkgo_leaf`."""
+    lam, t_cut, norm, on = params
+    gap = maximum(parent[0] - right[0], _TINY)
+    stop = _stop_slope(t_cut / (gap * gap), lam)
+    square = maximum(parent[0] * parent[0], _TINY)
+    return (norm + stop + choose(right[0], -(right[0] * right[0]) / square, stop)) * on, 1.0
+
+
+@register_jitable
+def _go_on_slope(ratio, lam):
+    """The derivative of log(1 - F) for ratio = t_cut / T (see `_go_on`)."""
+    stops = minimum(ratio, 1.0)
+    above = maximum(1.0 - stops, _TINY)
+    return above / expm1(minimum(lam * above, 700.0)) - stops - 1.0 / expm1(minimum(lam, 700.0))
+
+
+def _non_stop_slope_row(size, sums, params):
+    (mass,), own = _ginkgo_slope_row(size, sums, params)
+    return (mass, _go_on_slope(params[1] / maximum(sums[0], _TINY), params[0])), own
+
+
+def _non_stop_slope(left, right, parent, params, cross):
+    """Features sqrt(t), derivative of the log probability not to stop at once."""
+    lam, t_cut, norm, on = params
+    x, factor = _ginkgo_slope(left, right, parent, params, cross)
+    gap = maximum(parent[0] - maximum(left[0], right[0]), _TINY)
+    return x + (parent[1] + _go_on_slope(t_cut / (gap * gap), lam)) * on, factor
+
+
+def _non_stop_leaf_slope(left, right, parent, params, cross):
+    lam, t_cut, norm, on = params
+    gap = maximum(parent[0] - right[0], _TINY)
+    stop = _stop_slope(minimum(t_cut / (gap * gap), 1.0), lam)
+    square = maximum(parent[0] * parent[0], _TINY)
+    other = choose(right[0], parent[1] - right[0] * right[0] / square, stop)
+    return (norm + stop + other) * on, 1.0
+
+
 GAINS = SplitCode(_gains, _size_and_sum, n_features=2, n_sums=1, uses_parent=False, gains=True)
 SIZES = SplitCode(_sizes, _two_sums, n_features=2, n_sums=2)
 CONDITION = SplitCode(_nothing, _condition_row, n_features=1, n_sums=1, n_params=2, has_own=True)
@@ -186,6 +378,11 @@ CORRELATION = SplitCode(_correlation, _two_sums, n_features=2, n_sums=2, n_param
 AVERAGE = SplitCode(_average, _sum_and_inverse_size, n_features=2, n_sums=1, n_params=1)
 WARD = SplitCode(_ward, _squares, n_features=1, n_sums=1, n_params=1)
 CENTROID = SplitCode(_centroid, _squares_and_inverse_size, n_features=2, n_sums=1, n_params=1)
+CONTRAST = SplitCode(_contrast, _contrast_row, n_features=3, n_sums=3, n_params=5, has_own=True)
+CONTRAST_SLOPE = SplitCode(
+    _contrast_slope, _contrast_slope_row, n_features=4, n_sums=2, n_params=10
+)
+SHARES = SplitCode(_shares, _no_sums, n_features=1, uses_parent=False)
 SINGLE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=minimum)
 COMPLETE = SplitCode(_extreme, _no_sums, n_features=0, n_sums=0, n_params=1, cross=maximum)
 JET_MASS = SplitCode(_jet_mass, _jet_mass_row, n_features=1, n_sums=1, n_params=2, has_own=True)
@@ -208,4 +405,32 @@ GINKGO_NON_STOP = SplitCode(
     leaf=_non_stop_leaf,
     scaled=True,
     has_own=True,
+)
+DENSITY = SplitCode(
+    _density,
+    _density_row,
+    n_features=1,
+    n_sums=1,
+    n_params=3,
+    scaled=True,
+    has_own=True,
+    forbids=True,
+)
+DENSITY_SLOPE = SplitCode(_density_slope, _density_slope_row, n_features=1, n_sums=1, n_params=4)
+JET_MASS_SLOPE = SplitCode(_jet_mass_slope, _jet_mass_slope_row, n_features=1, n_sums=1, n_params=1)
+GINKGO_SLOPE = SplitCode(
+    _ginkgo_slope,
+    _ginkgo_slope_row,
+    n_features=1,
+    n_sums=1,
+    n_params=4,
+    leaf=_ginkgo_leaf_slope,
+)
+NON_STOP_SLOPE = SplitCode(
+    _non_stop_slope,
+    _non_stop_slope_row,
+    n_features=2,
+    n_sums=1,
+    n_params=4,
+    leaf=_non_stop_leaf_slope,
 )

@@ -38,10 +38,10 @@ def inlined(function: Any) -> Callable[..., Any]:
 def of_vectors(code: SplitCode) -> Callable[..., Any] | None:
     """A user's function, or its form without branches, if it can be computed with vectors."""
     function: Any = code.pair
-    if _result(function, simd.VECTOR, code.n_features) is not None:
+    if _result(function, simd.VECTOR, code.n_features, code.n_params) is not None:
         return inlined(function)
     other = branchless(function)
-    if other is None or _result(other, simd.VECTOR, code.n_features) is None:
+    if other is None or _result(other, simd.VECTOR, code.n_features, code.n_params) is None:
         return None
     compiled: Callable[..., Any] = numba.njit(error_model="numpy", forceinline=True, **INNER)(other)
     return compiled
@@ -54,27 +54,44 @@ def is_scaled(code: SplitCode) -> bool:
         return code.scaled
     function: Any = of_vectors(code)
     if function is None:
-        result = _result(code.pair, nt.float64, code.n_features)
+        result = _result(code.pair, nt.float64, code.n_features, code.n_params)
     else:
-        result = _result(function, simd.VECTOR, code.n_features)
+        result = _result(function, simd.VECTOR, code.n_features, code.n_params)
     return isinstance(result, nt.BaseTuple)
 
 
 @cache
-def _result(function: Any, kind: Any, n_features: int) -> Any:
+def _result(function: Any, kind: Any, n_features: int, n_params: int) -> Any:
     """What a function of rows of vectors or floats returns, as a type of Numba.
 
     None if it takes no such rows.
     """
     if not IS_COMPILING:
         return None
-    row = nt.UniTuple(kind, n_features)
     tried = numba.njit(**INNER)(getattr(function, "py_func", function))
     try:
-        tried.compile((row, row, row))
+        tried.compile(signature(kind, n_features, n_params))
     except (NumbaError, AssertionError):
         return None
     return tried.nopython_signatures[0].return_type
+
+
+def signature(kind: Any, n_features: int, n_params: int) -> tuple[Any, ...]:
+    """The types of the arguments of a user's function: three rows, and parameters if it has any."""
+    row = nt.UniTuple(kind, n_features)
+    return (row, row, row, nt.UniTuple(kind, n_params)) if n_params else (row, row, row)
+
+
+def lane_of(value, index):
+    """In compiled code: one of the values of a vector; a number as it is."""
+    raise NotImplementedError
+
+
+@overload(lane_of, jit_options=INNER)
+def _lane_of(value, index):
+    if value == simd.VECTOR:
+        return lambda value, index: simd.lane(value, index)
+    return lambda value, index: value
 
 
 # -- what users' functions return ----------------------------------------------------------------

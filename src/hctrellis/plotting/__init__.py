@@ -13,6 +13,7 @@ data make room for it.
 `plot_log_weights`  how the log weight is distributed; where the best and the true tree are
 `plot_trellis`      the clusters and splits of a posterior, probable splits wide
 `plot_top_trees`    the most probable trees side by side
+`plot_profile`      how the log likelihood falls around a fitted parameter
 `plot_tanglegram`   two trees or posteriors face to face
 =================== ==========================================================================
 
@@ -26,6 +27,7 @@ from hctrellis.plotting.dendrogram import figure_size, plot_dendrogram
 from hctrellis.plotting.files import figure_axes, fitting_shape, save_figure
 from hctrellis.plotting.logweights import plot_log_weights
 from hctrellis.plotting.overlay import plot_samples
+from hctrellis.plotting.profile import plot_profile
 from hctrellis.plotting.style import require_matplotlib
 from hctrellis.plotting.tanglegram import plot_tanglegram
 from hctrellis.plotting.toptrees import plot_top_trees
@@ -39,6 +41,7 @@ __all__ = [
     "plot_coclustering",
     "plot_dendrogram",
     "plot_log_weights",
+    "plot_profile",
     "plot_samples",
     "plot_tanglegram",
     "plot_top_trees",

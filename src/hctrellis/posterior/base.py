@@ -44,10 +44,10 @@ class NoTreeError(ValueError):
 
 
 class Estimate(NamedTuple):
-    """A number, and its standard error (0 if it was computed and not estimated)."""
+    """A number (or an array), and its standard error: 0 if it was computed and not estimated."""
 
-    value: float
-    error: float
+    value: Any
+    error: Any
 
 
 class Coclustering(NamedTuple):
@@ -220,13 +220,13 @@ class BasePosterior(ABC):
 
     def cluster_probability(self, items: Cluster) -> float:
         """The probability that a tree has this cluster."""
-        return self.estimate([items]).value
+        return float(self.estimate([items]).value)
 
     def probability(
         self, contains: Iterable[Cluster | Tree] = (), lacks: Iterable[Cluster] = ()
     ) -> float:
         """The probability that a tree contains some clusters or sub-trees, and lacks others."""
-        return self.estimate(contains, lacks).value
+        return float(self.estimate(contains, lacks).value)
 
     @abstractmethod
     def split_probability(self, left: Cluster, right: Cluster) -> float:

@@ -23,8 +23,16 @@ from hctrellis.posterior.base import (
     NoTreeError,
 )
 from hctrellis.posterior.distribution import LogWeightDistribution
+from hctrellis.posterior.gradient import (
+    Features,
+    Gradient,
+    Statistic,
+    as_statistic,
+    solved_gradient,
+)
 from hctrellis.posterior.sample import TreeSample, draw
 from hctrellis.posterior.saved import write_posterior
+from hctrellis.posterior.splits import SplitTable, solved_splits
 from hctrellis.posterior.summary import RankedTrees, rank
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.posterior.ties import count_best
@@ -35,6 +43,7 @@ from hctrellis.support.keywords import renamed
 from hctrellis.support.logs import LARGEST_LOG_WEIGHT
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
+from hctrellis.trellis.averages import expected, pair_sums
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
 
@@ -329,20 +338,58 @@ class Posterior(BasePosterior):
         last[sizes > size] = 0.0
         if size == n:
             last[self._solution.root] = 1.0
-        grows = self._solution.around(p * sizes) - sizes * p  # expected growth to the parent
-        grows[self._solution.root] = 0.0
-        return Coclustering(self._pair_sums(last), n - self._pair_sums(grows))
+        grows = self._solution.growth
+        vertices = self._solution.vertices
+        return Coclustering(pair_sums(vertices, last), n - pair_sums(vertices, grows))
 
-    def _pair_sums(self, values: FloatArray) -> FloatArray:
-        """The sum of a value over all clusters that hold both of two leaves; 1 on the diagonal."""
-        n = self.n_leaves
-        sums = np.zeros((n, n))
-        step = max(1, (1 << 20) // n)
-        for start in range(0, len(values), step):
-            clusters = np.arange(start, min(start + step, len(values)))
-            members = self._solution.vertices.rows(clusters).astype(float)
-            sums += members.T @ (members * values[clusters, None])
-        return sums
+    # ---- expectations and derivatives ---------------------------------------------------------
+
+    def expected(self, statistic: Statistic, features: Features = None) -> float:
+        """The exact posterior mean of a sum over the splits of a tree.
+
+        Parameters
+        ----------
+        statistic : Potential or callable
+            A number for every split: log psi of a potential over the same leaves, or a function
+            of the features of left, right and parent, as `FunctionPotential` takes it.
+        features : callable or array_like, optional
+            The features of such a function, as `FunctionPotential` takes them; by default one,
+            the number of leaves.
+
+        Examples
+        --------
+        The expected number of splits that cut off a single leaf:
+
+        >>> import numpy as np
+        >>> import hctrellis as hct
+        >>> post = hct.infer(hct.BetaSplitting(4))
+        >>> round(post.expected(lambda l, r, p: np.minimum(l[0], r[0]) == 1), 4)
+        2.6667
+        """
+        self._check_possible()
+        return expected(self._solution, as_statistic(statistic, features, self.labels))
+
+    def gradient(self) -> Gradient:
+        """The derivatives of log Z: by the parameters of the potential, and by its matrix.
+
+        Parameters are those of ``potential.parameters()``: beta, lam, lam_root, the shape of a
+        prior; the matrix is that of the similarities of `Dasgupta`, of the affinities of
+        `CorrelationClustering`, or of the distances of `Linkage` with average heights. See
+        `hctrellis.posterior.gradient.Gradient`.
+
+        Examples
+        --------
+        >>> import hctrellis as hct
+        >>> post = hct.infer(hct.Linkage([[0.0], [1.0], [3.0], [7.0]], beta=1.0))
+        >>> post.gradient()
+        Gradient(beta: -9.93371, distances: 4 x 4)
+        """
+        self._check_possible()
+        return solved_gradient(self._solution)
+
+    def split_probabilities(self, min_probability: float = 0.01) -> SplitTable:
+        """All splits of at least this probability, sorted: two clusters as siblings."""
+        return solved_splits(self._solution, self._probabilities, min_probability, self.is_exact)
 
     # ---- samples and summaries ----------------------------------------------------------------
 

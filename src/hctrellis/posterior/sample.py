@@ -153,6 +153,10 @@ class TreeSample(TreeList):
     @cached_property
     def log_weights(self) -> FloatArray:
         """The log weight of each tree."""
+        return self.sums(self.potential)
+
+    def sums(self, statistic: Potential) -> FloatArray:
+        """The sum of a statistic (a potential: a number for every split) over each tree."""
         first, inverse, _ = self._distinct
         shape = self.clusters[first].shape
         keys = (self.clusters[first] * len(self.vertices) + self.lefts[first]).ravel()
@@ -161,7 +165,7 @@ class TreeSample(TreeList):
         for start, stop in in_steps(0, len(pairs)):
             both = np.divmod(pairs[start:stop], len(self.vertices))
             parent, left = (self.vertices.rows(side) for side in both)
-            weights[start:stop] = self.potential.split_log_weights(left, parent & ~left, parent)
+            weights[start:stop] = statistic.split_log_weights(left, parent & ~left, parent)
         each = np.empty(len(keys))
         for start, stop in in_steps(0, len(keys)):
             each[start:stop] = weights[np.searchsorted(pairs, keys[start:stop])]

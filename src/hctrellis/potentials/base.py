@@ -10,7 +10,10 @@ psi(L, R) > 0 (or 0: forbidden), and a tree by the product over its splits. A mo
   `params`; a term of log psi that depends on the parent alone (`own`) comes with the features;
 - `separable`: if the log weight of a tree is a sum of one term per cluster (and gains that grow
   with the sibling's size), those terms; a faster kernel then serves it;
-- `heights`: the heights at which clusters merge, for plots and linkage matrices, if it has any.
+- `heights`: the heights at which clusters merge, for plots and linkage matrices, if it has any;
+- `parameters` and `derivative`: the parameters by which log psi can be differentiated, and the
+  derivatives, which are potentials too: numbers for splits; `pair_energy`: how the energy follows
+  from the matrix of pairs that the model is made of, if it is linear in one.
 
 Potentials add: log psi of ``a + b`` is the sum of both.
 """
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -92,6 +95,40 @@ class Separable(NamedTuple):
     constant: float = 0.0
 
 
+class ExpectedPairs(Protocol):
+    """Expectations over the posterior for every two leaves, shape (n, n); the diagonals are 0."""
+
+    def common_size(self) -> Any:
+        """The number of leaves of the smallest cluster that has both."""
+
+    def common_clusters(self) -> Any:
+        """The number of clusters below the root that have both."""
+
+    def parting(self, statistic: Potential) -> Any:
+        """What a statistic is for the split that parts the two."""
+
+
+class PairEnergy(NamedTuple):
+    """An expected energy that is a sum over pairs of leaves i < j of matrix[i, j] counts[i, j].
+
+    Attributes
+    ----------
+    name : str
+        Of the matrix.
+    matrix : float64 array, shape (n, n)
+    counts : float64 array, shape (n, n)
+        How much of each entry is paid; symmetric, the diagonal is 0.
+    """
+
+    name: str
+    matrix: FloatArray
+    counts: FloatArray
+
+    def total(self) -> float:
+        """The energy."""
+        return float(np.tril(self.matrix * self.counts, -1).sum())
+
+
 class Potential(ABC):
     """A weight for every split of every cluster of n labelled leaves."""
 
@@ -106,6 +143,8 @@ class Potential(ABC):
     """Between leaves, if `code` asks for the least or greatest distance between two clusters."""
     broadcasts: bool = False
     """Whether `evaluate` takes splits in rows, one per parent, and each parent's features once."""
+    only_root: bool = False
+    """Whether log psi is 0 for all splits but those of the root."""
 
     # ---- the contract -------------------------------------------------------------------------
 
@@ -134,7 +173,36 @@ class Potential(ABC):
         """
         return None
 
+    def parameters(self) -> dict[str, float]:
+        """The parameters by which log psi can be differentiated: their names and values."""
+        return {}
+
+    def derivative(self, name: str) -> Potential:
+        """The derivative of log psi with respect to a parameter: a number for every split.
+
+        It is a potential, so that everything that adds up log weights adds it up as well.
+        """
+        known = ", ".join(self.parameters()) or "none"
+        raise ValueError(f"{name!r:.80} is not a parameter of {self!r:.80}; it has {known}")
+
+    def with_parameters(self, **values: float) -> Potential:
+        """The same model of the same data with other values of some parameters."""
+        for name in values:
+            self.derivative(name)  # an error if there is no such parameter
+        return self
+
+    def pair_energy(self, expected: ExpectedPairs) -> PairEnergy | None:
+        """The expected energy as a sum over pairs of leaves; None if it is not linear in a matrix.
+
+        Only where log psi is -beta times such an energy.
+        """
+        return None
+
     # ---- what follows -------------------------------------------------------------------------
+
+    def named_parameters(self) -> dict[str, tuple[Potential, str]]:
+        """The parts that the parameters belong to, and what they are called there."""
+        return {name: (self, name) for name in self.parameters()}
 
     @property
     def n_leaves(self) -> int:
@@ -381,6 +449,36 @@ class SumPotential(Potential):
 
     def code(self) -> SplitCode | None:
         return None
+
+    def parameters(self) -> dict[str, float]:
+        return {
+            name: part.parameters()[own] for name, (part, own) in self.named_parameters().items()
+        }
+
+    def derivative(self, name: str) -> Potential:
+        if name not in self.named_parameters():
+            return super().derivative(name)
+        part, own = self.named_parameters()[name]
+        return part.derivative(own)
+
+    def with_parameters(self, **values: float) -> Potential:
+        named = self.named_parameters()
+        changed = {id(part): part for part in self.parts}
+        for name, value in values.items():
+            if name not in named:
+                return super().derivative(name)
+            part, own = named[name]
+            changed[id(part)] = changed[id(part)].with_parameters(**{own: value})
+        return SumPotential([changed[id(part)] for part in self.parts])
+
+    def named_parameters(self) -> dict[str, tuple[Potential, str]]:
+        """The parameters of all parts; a name that several parts use comes with their places."""
+        names = [name for part in self.parts for name in part.parameters()]
+        return {
+            name if names.count(name) == 1 else f"{name}_{place}": (part, name)
+            for place, part in enumerate(self.parts)
+            for name in part.parameters()
+        }
 
     def heights(self, tree: Tree) -> FloatArray | None:
         known = []

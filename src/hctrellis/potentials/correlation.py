@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential, Separable, Sums
+from hctrellis.potentials.base import ExpectedPairs, PairEnergy, Separable, Sums
+from hctrellis.potentials.energies import EnergyPotential
 from hctrellis.potentials.heights import similarity_heights
 from hctrellis.support.checks import as_labels, as_positive, as_symmetric
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import Tree
 
 
-class CorrelationClustering(Potential):
+class CorrelationClustering(EnergyPotential):
     """psi(L, R) = exp(-beta E), E the positive affinity across plus |negative| affinity inside.
 
     E(L, R) = sum of positive w across (L, R) + sum of |negative w| inside L and inside R.
@@ -76,7 +77,11 @@ class CorrelationClustering(Potential):
 
     @property
     def _negative(self) -> FloatArray:
-        return np.maximum(-self.affinity, 0.0) * (2.0 if self.ordered_pairs else 1.0)
+        return np.maximum(-self.affinity, 0.0) * self._inside_pays
+
+    @property
+    def _inside_pays(self) -> float:
+        return 2.0 if self.ordered_pairs else 1.0
 
     def sums(self) -> Sums:
         return Sums(pairs=[self._positive, self._negative])
@@ -89,6 +94,16 @@ class CorrelationClustering(Potential):
     def heights(self, tree: Tree) -> FloatArray:
         """The largest affinity minus the mean affinity across each merge; never falling upwards."""
         return similarity_heights(self.affinity, self._members(tree), tree)
+
+    def pair_energy(self, expected: ExpectedPairs) -> PairEnergy:
+        """A positive pair is cut once; a negative one pays in every cluster below the root.
+
+        An affinity of 0 counts as positive: its derivative is that from above.
+        """
+        apart = ~np.eye(self.n_leaves, dtype=bool)
+        inside = expected.common_clusters() * self._inside_pays
+        counts = np.where(self.affinity < 0, -inside, 1.0 * apart)
+        return PairEnergy("affinity", self.affinity, counts)
 
     def separable(self, clusters: Clusters) -> Separable:
         """Each cluster below the root pays for the negative pairs inside it."""

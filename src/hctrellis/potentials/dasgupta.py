@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Clusters
-from hctrellis.potentials.base import Potential, Separable, Sums
+from hctrellis.potentials.base import ExpectedPairs, PairEnergy, Separable, Sums
+from hctrellis.potentials.energies import EnergyPotential
 from hctrellis.potentials.heights import similarity_heights
 from hctrellis.support.checks import as_labels, as_positive, as_symmetric
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import Tree
 
 
-class Dasgupta(Potential):
+class Dasgupta(EnergyPotential):
     """psi(L, R) = exp(-beta (|L| + |R|) w(L, R)), w(L, R) the similarity across the split.
 
     The energy of a tree is Dasgupta's cost: the sum over pairs of w_ij times the number of leaves
@@ -73,6 +74,10 @@ class Dasgupta(Potential):
     def heights(self, tree: Tree) -> FloatArray:
         """The largest similarity minus the mean one across each merge; never falling upwards."""
         return similarity_heights(self.similarity, self._members(tree), tree)
+
+    def pair_energy(self, expected: ExpectedPairs) -> PairEnergy:
+        """Every pair pays the size of its smallest common cluster."""
+        return PairEnergy("similarity", self.similarity, expected.common_size())
 
     def separable(self, clusters: Clusters) -> Separable:
         """A pair inside L saves |R| compared with a pair that meets only in the parent.

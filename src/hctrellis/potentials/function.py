@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
     from hctrellis.support.types import FloatArray
 
+STEP = 1e-3  # relative, of differences by parameters
 _REMEMBERED = 200  # log weights of splits, about, that are kept to be compared later
 
 
@@ -64,6 +66,11 @@ class FunctionPotential(Potential):
     n_leaves : int, optional
         Needed if neither an array of features nor labels are given.
     labels : iterable of str, optional
+    params : mapping from str to float, optional
+        Parameters with names and values. The function is then called as ``function(left, right,
+        parent, params)``, with a tuple of their values in this order. It is compiled once for all
+        values; ``with_parameters`` gives the same potential with others, `Posterior.gradient` has
+        the derivatives of log Z, and `fit` fits them.
 
     Examples
     --------
@@ -94,6 +101,7 @@ class FunctionPotential(Potential):
         n_leaves: int | None = None,
         *,
         labels: Iterable[object] | None = None,
+        params: Mapping[str, float] | None = None,
     ) -> None:
         if not callable(function):
             raise TypeError(f"function must be callable; got {type(function).__name__}")
@@ -103,15 +111,17 @@ class FunctionPotential(Potential):
         names = None if labels is None else tuple(labels)
         n = _n_leaves(features, n_leaves, names)
         self.labels = as_labels(names, n, features)
+        self._params = _as_params(params)
         self._is_numba = hasattr(function, "py_func")
         self._mark = _mark(function) if self._is_numba else None
         self._n_features = len(self._described(ClusterList(np.ones((1, n), bool))))
         self._told = np.empty(0)
+        self._first = self._params
         if n > 1:
             features_of = self._on_trial()
             self._told = self._try_out(features_of)
             with np.errstate(all="ignore"):
-                self.broadcasts = not self._is_numba and is_elementwise(function, *features_of())
+                self.broadcasts = not self._is_numba and is_elementwise(self._call, *features_of())
         given = {"function": function, "features": features}
         self._watches = {what: Watch(value) for what, value in given.items() if callable(value)}
 
@@ -127,10 +137,27 @@ class FunctionPotential(Potential):
         from hctrellis.kernels.bind import SplitCode, same
 
         n = self._n_features
-        return SplitCode(self._own, same, n_features=n, n_sums=n, users=True)
+        known = len(self._params)
+        return SplitCode(self._own, same, n_features=n, n_sums=n, n_params=known, users=True)
 
     def params(self, root: bool = False) -> tuple[float, ...]:
-        return ()
+        return tuple(self._params.values())
+
+    def parameters(self) -> dict[str, float]:
+        return dict(self._params)
+
+    def derivative(self, name: str) -> Potential:
+        """By differences of the function, of fourth order: right to about ten digits."""
+        return _FunctionSlope(self, name) if name in self._params else super().derivative(name)
+
+    def with_parameters(self, **values: float) -> Potential:
+        super().with_parameters(**values)
+        return self._at(_as_params(self._params | values))
+
+    def _at(self, params: dict[str, float]) -> FunctionPotential:
+        model = copy(self)
+        model._params = params
+        return model
 
     def evaluate(
         self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
@@ -139,7 +166,7 @@ class FunctionPotential(Potential):
 
     def fingerprint_parts(self) -> list[Any]:
         """What makes this potential what it is, for `hctrellis.support.fingerprint`."""
-        return [self.function, self._features, self.labels]
+        return [self.function, self._features, self.labels, self._params]
 
     # ---- what the function says now -----------------------------------------------------------
 
@@ -150,6 +177,11 @@ class FunctionPotential(Potential):
         from hctrellis.kernels.renewed import renewed
 
         return renewed(self.function, self._mark)
+
+    def _call(self, left: Rows, right: Rows, parent: Rows) -> Any:
+        if self._params:
+            return self.function(left, right, parent, self.params())
+        return self.function(left, right, parent)
 
     def _described(self, clusters: Clusters) -> list[FloatArray]:
         given = self._sums.of(clusters) if self._sums else self._features(clusters)
@@ -163,9 +195,10 @@ class FunctionPotential(Potential):
 
             sides = (np.reshape(list(rows), (-1, *shape)).T for rows in (left, right, parent))
             array = np.empty(shape)
-            weigher(self._own, self._n_features)(*sides, array)
+            weigh = weigher(self._own, self._n_features, len(self._params))
+            weigh(*sides, self.params(), array)
             return array
-        array = _log_weights(self.function(left, right, parent))
+        array = _log_weights(self._call(left, right, parent))
         by_parent = len(shape) == 2 and array.shape == (shape[0], 1)
         if array.shape not in ((), shape) and not by_parent:
             raise ValueError(
@@ -221,12 +254,52 @@ class FunctionPotential(Potential):
 
     def _seen(self, changed: list[str]) -> list[str]:
         """What has changed, if it makes a difference to the splits that are tried."""
-        told = self._try_out(self._on_trial()) if self.n_leaves > 1 else self._told
+        first = self._at(self._first)  # at the values with which it was tried before
+        told = first._try_out(self._on_trial()) if self.n_leaves > 1 else self._told
         same = np.array_equal(told, self._told, equal_nan=True)
         return [] if same else changed or ["something it refers to"]
 
     def _details(self) -> str:
         return f", {getattr(self.function, '__name__', 'function')}"
+
+
+class _FunctionSlope(Potential):
+    """The derivative of a function with respect to one of its parameters."""
+
+    def __init__(self, model: FunctionPotential, name: str) -> None:
+        self.labels, self.model, self.name = model.labels, model, name
+        self.broadcasts = model.broadcasts
+
+    def sums(self) -> Sums | None:
+        return self.model.sums()
+
+    def describe(self, clusters: Clusters) -> Described:
+        return self.model.describe(clusters)
+
+    def code(self) -> None:
+        return None
+
+    def evaluate(
+        self, left: Rows, right: Rows, parent: Rows, root: bool, single: BoolArray, cross: Any
+    ) -> FloatArray:
+        known = self.model.parameters()
+        step = STEP * max(abs(known[self.name]), 0.1)
+        total = np.zeros(single.shape[1:])
+        for count, weight in ((1, 8.0), (-1, -8.0), (2, -1.0), (-2, 1.0)):
+            near = self.model._at(known | {self.name: known[self.name] + count * step})
+            total = total + weight * near.evaluate(left, right, parent, root, single, cross)
+        slopes: FloatArray = total / (12 * step)
+        return np.where(np.isnan(slopes), 0.0, slopes)  # of splits that are forbidden
+
+
+def _as_params(given: Mapping[str, float] | None) -> dict[str, float]:
+    params = {} if given is None else dict(given)
+    for name, value in params.items():
+        if not isinstance(name, str) or not isinstance(value, int | float | np.number):
+            raise TypeError(f"params must have names and numbers; got {name!r:.40}: {value!r:.40}")
+        if not math.isfinite(value):
+            raise ValueError(f"parameter {name} must be a finite number; got {value}")
+    return {name: float(value) for name, value in params.items()}
 
 
 def _log_weights(returned: Any) -> FloatArray:

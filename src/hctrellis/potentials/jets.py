@@ -7,7 +7,9 @@ squared mass is t = E^2 - |p|^2, a sum over pairs of particles (twice their Mink
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,6 +64,27 @@ class _Jet(Potential):
         """The squared mass t = E^2 - |p|^2."""
         return Sums(pairs=[self._products])
 
+    def parameters(self) -> dict[str, float]:
+        return {"lam": self.lam}
+
+    def derivative(self, name: str) -> Potential:
+        return _RateSlope(self, name) if name in self.parameters() else super().derivative(name)
+
+    def with_parameters(self, **values: float) -> Potential:
+        super().with_parameters(**values)
+        model = copy(self)
+        for name, value in values.items():
+            setattr(model, name, as_between(value, name, *RATES))
+        return model
+
+    @abstractmethod
+    def slope_code(self) -> SplitCode:
+        """The split function of the derivative of log psi with respect to a rate."""
+
+    @abstractmethod
+    def slope_params(self, name: str, root: bool) -> tuple[float, ...]:
+        """Its parameters, if the rate is that of this name."""
+
     def heights(self, tree: Tree) -> FloatArray:
         """The invariant mass of each cluster, which is no less than that of its parts."""
         _, _, parents = self._members(tree)
@@ -69,7 +92,80 @@ class _Jet(Potential):
         return raised(tree, np.sqrt(np.maximum(t, 0.0)))
 
 
-class Ginkgo(_Jet):
+class _RateSlope(Potential):
+    """The derivative of log psi of a model of jets with respect to one of its rates."""
+
+    def __init__(self, model: _Jet, name: str) -> None:
+        self.labels = model.labels
+        self.model = model
+        self.name = name
+        self.only_root = name == "lam_root"
+
+    def sums(self) -> Sums:
+        return self.model.sums()
+
+    def code(self) -> SplitCode:
+        return self.model.slope_code()
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        return self.model.slope_params(self.name, root)
+
+    def _details(self) -> str:
+        return f", by {self.name} of {self.model!r}"
+
+
+class Shower(_Jet):
+    """A model of jets with a threshold t_cut, whose first splitting may have a rate of its own."""
+
+    upper: float = 1.0
+    """Below which ratios of squared masses are drawn."""
+
+    def __init__(
+        self,
+        momenta: npt.ArrayLike,
+        lam: float,
+        t_cut: float,
+        lam_root: float | None,
+        labels: Iterable[object] | None,
+        on_shell: OnShell,
+    ) -> None:
+        self.t_cut = as_between(t_cut, "t_cut", LEAST_SQUARE)
+        super().__init__(momenta, lam, labels, on_shell)
+        self._lam_root = None if lam_root is None else as_between(lam_root, "lam_root", *RATES)
+
+    @property
+    def lam_root(self) -> float:
+        """The decay rate of the first splitting: that of all others if none was given."""
+        return self.lam if self._lam_root is None else self._lam_root
+
+    @lam_root.setter
+    def lam_root(self, value: float) -> None:
+        self._lam_root = value
+
+    def parameters(self) -> dict[str, float]:
+        """lam, and lam_root if it was given (if not, lam is the rate of all splittings)."""
+        return super().parameters() | (
+            {} if self._lam_root is None else {"lam_root": self._lam_root}
+        )
+
+    def slope_params(self, name: str, root: bool) -> tuple[float, ...]:
+        lam = self.lam_root if root else self.lam
+        applies = self._lam_root is None or root == (name == "lam_root")
+        return (lam, self.t_cut, 2 * _log_norm_slope(lam, self.upper), float(applies))
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        lam = self.lam_root if root else self.lam
+        return (lam, self.t_cut, 2 * _log_norm(lam, self.upper) + self.log_measure)
+
+    log_measure: float = -math.log(4 * math.pi)
+    """What every splitting adds to its log weight, whatever the rates."""
+
+    def _details(self) -> str:
+        root = "" if self.lam_root == self.lam else f", lam_root={self.lam_root:g}"
+        return f", lam={self.lam:g}, t_cut={self.t_cut:g}{root}"
+
+
+class Ginkgo(Shower):
     r"""The toy shower Ginkgo: splittings ordered by mass, with a threshold t_cut.
 
     With t_P the parent's squared mass, t_1 >= t_2 those of the children (0 for a leaf) and
@@ -125,10 +221,14 @@ class Ginkgo(_Jet):
         non_stop: bool = False,
         on_shell: OnShell = "auto",
     ) -> None:
-        self.t_cut = as_between(t_cut, "t_cut", LEAST_SQUARE)
-        super().__init__(momenta, lam, labels, on_shell)
+        super().__init__(momenta, lam, t_cut, lam_root, labels, on_shell)
         self.non_stop = bool(non_stop)
-        self.lam_root = self.lam if lam_root is None else as_between(lam_root, "lam_root", *RATES)
+
+    def slope_code(self) -> SplitCode:
+        from hctrellis.kernels import splits
+
+        code: SplitCode = splits.NON_STOP_SLOPE if self.non_stop else splits.GINKGO_SLOPE
+        return code
 
     def code(self) -> SplitCode:
         from hctrellis.kernels import splits
@@ -136,19 +236,21 @@ class Ginkgo(_Jet):
         code: SplitCode = splits.GINKGO_NON_STOP if self.non_stop else splits.GINKGO
         return code
 
-    def params(self, root: bool = False) -> tuple[float, ...]:
-        lam = self.lam_root if root else self.lam
-        return (lam, self.t_cut, 2 * _log_norm(lam) - math.log(4 * math.pi))
-
     def _details(self) -> str:
-        root = "" if self.lam_root == self.lam else f", lam_root={self.lam_root:g}"
-        later = ", non_stop" if self.non_stop else ""
-        return f", lam={self.lam:g}, t_cut={self.t_cut:g}{root}{later}"
+        return super()._details() + (", non_stop" if self.non_stop else "")
 
 
-def _log_norm(lam: float) -> float:
-    """log of lam / (1 - e^-lam)."""
-    return math.log(lam) - math.log(-math.expm1(-lam))
+def _log_norm(lam: float, upper: float = 1.0) -> float:
+    """log of lam / (1 - e^(-lam upper))."""
+    return math.log(lam) - math.log(-math.expm1(-lam * upper))
+
+
+def _log_norm_slope(lam: float, upper: float = 1.0) -> float:
+    """The derivative of that with respect to lam, 1 / lam - upper / (e^(lam upper) - 1)."""
+    x = lam * upper
+    if x < 1e-3:  # the two terms nearly cancel
+        return upper * (0.5 - x / 12 + x**3 / 720)
+    return upper * (1 / x - (1 / math.expm1(x) if x < 700 else 0.0))
 
 
 class JetMass(_Jet):
@@ -197,6 +299,14 @@ class JetMass(_Jet):
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return (self.lam, 2 * _log_norm(self.lam))
+
+    def slope_code(self) -> SplitCode:
+        from hctrellis.kernels.splits import JET_MASS_SLOPE
+
+        return JET_MASS_SLOPE
+
+    def slope_params(self, name: str, root: bool) -> tuple[float, ...]:
+        return (2 * _log_norm_slope(self.lam),)
 
     def _details(self) -> str:
         return f", lam={self.lam:g}"

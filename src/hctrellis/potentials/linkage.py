@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from copy import copy
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.potentials.base import Potential, Sums
-from hctrellis.support.checks import as_finite, as_labels, as_positive, as_symmetric
+from hctrellis.clusters import Clusters
+from hctrellis.potentials.base import Described, ExpectedPairs, PairEnergy, Potential, Sums
+from hctrellis.potentials.energies import EnergyPotential
+from hctrellis.support.checks import (
+    as_finite,
+    as_labels,
+    as_positive,
+    as_symmetric,
+    default_labels,
+)
 from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.memory import check_fits
 
@@ -24,7 +31,7 @@ Method = Literal["single", "complete", "average", "centroid", "ward"]
 LEAST_DISTANCE = 1e-120  # between the leaves farthest apart: squares far below it would be lost
 
 
-class Linkage(Potential):
+class Linkage(EnergyPotential):
     """psi(L, R) = exp(-beta h(L, R)), h the height at which SciPy's linkage would merge L and R.
 
     The energy of a tree is the sum of its merge heights.
@@ -107,13 +114,40 @@ class Linkage(Potential):
 
         Other trees than SciPy's may have clusters that merge lower than their own parts did.
         """
-        model = copy(self)
-        model.beta = 1.0
-        heights: FloatArray = np.abs(model._log_weights(*self._members(tree), root=False))
+        heights: FloatArray = np.abs(self._at(1.0)._log_weights(*self._members(tree), root=False))
         return heights
+
+    def pair_energy(self, expected: ExpectedPairs) -> PairEnergy | None:
+        """Of average heights: each distance counts for 1 / (|L| |R|) where it is cut."""
+        if self.method != "average":
+            return None
+        assert self.distances is not None
+        counts = expected.parting(_Shares(self.n_leaves))
+        return PairEnergy("distances", self.distances, counts)
 
     def _details(self) -> str:
         return f", {self.method}, beta={self.beta:g}"
+
+
+class _Shares(Potential):
+    """The number 1 / (|L| |R|) for every split: the share of a pair in an average."""
+
+    def __init__(self, n_leaves: int) -> None:
+        self.labels = default_labels(n_leaves)
+
+    def sums(self) -> None:
+        return None
+
+    def describe(self, clusters: Clusters) -> Described:
+        return Described([1.0 / np.maximum(clusters.sizes, 1.0)])
+
+    def code(self) -> SplitCode:
+        from hctrellis.kernels.splits import SHARES
+
+        return SHARES
+
+    def params(self, root: bool = False) -> tuple[float, ...]:
+        return ()
 
 
 def _distances(data: npt.ArrayLike, metric: str) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,10 +74,17 @@ class BetaSplitting(Potential):
         child = np.cumsum(np.log1p(np.maximum(sizes - 2, 0) / (self.shape + 2)))
         parent = np.zeros(n + 1)
         for m in range(2, n + 1):
-            i = sizes[1:m]
-            planar = child[i] + child[m - i] - gammaln(i + 1) - gammaln(m - i + 1)
-            parent[m] = np.log(2) - logsumexp(planar) - gammaln(m + 1)
+            parent[m] = np.log(2) - logsumexp(self._planar(child, m)) - gammaln(m + 1)
         return child, parent
+
+    @staticmethod
+    def _planar(child: FloatArray, m: int) -> FloatArray:
+        """The log weight of splitting m leaves into 1 .. m - 1 and the others, up to a constant."""
+        from scipy.special import gammaln
+
+        i = np.arange(1, m)
+        planar: FloatArray = child[i] + child[m - i] - gammaln(i + 1) - gammaln(m - i + 1)
+        return planar
 
     def sums(self) -> Sums:
         return Sums(by_size=[self._child, self._parent])
@@ -88,6 +96,32 @@ class BetaSplitting(Potential):
 
     def params(self, root: bool = False) -> tuple[float, ...]:
         return ()
+
+    def parameters(self) -> dict[str, float]:
+        return {"shape": self.shape}
+
+    def with_parameters(self, **values: float) -> Potential:
+        super().with_parameters(**values)
+        return BetaSplitting(self.n_leaves, values.get("shape", self.shape), labels=self.labels)
+
+    def derivative(self, name: str) -> Potential:
+        if name != "shape":
+            return super().derivative(name)
+        model = copy(self)
+        model._child, model._parent = self._slopes()
+        return model
+
+    def _slopes(self) -> tuple[FloatArray, FloatArray]:
+        """The derivatives of the two tables with respect to the shape."""
+        sizes = np.arange(self.n_leaves + 1)
+        from_three = np.maximum(sizes, 2)
+        child = np.cumsum(1 / (self.shape + from_three) - 1 / (self.shape + 2))
+        parent = np.zeros(self.n_leaves + 1)
+        for m in range(2, self.n_leaves + 1):
+            planar = self._planar(self._child, m)
+            shares = np.exp(planar - planar.max())
+            parent[m] = -(shares @ (child[1:m] + child[m - 1 : 0 : -1])) / shares.sum()
+        return child, parent
 
     def separable(self, clusters: Clusters) -> Separable:
         own = (self._child + self._parent)[clusters.sizes.astype(int)]

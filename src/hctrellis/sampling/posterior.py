@@ -29,6 +29,14 @@ from hctrellis.posterior.base import (
     Method,
 )
 from hctrellis.posterior.distribution import LogWeightDistribution
+from hctrellis.posterior.gradient import (
+    Features,
+    Gradient,
+    Statistic,
+    as_statistic,
+    sampled_gradient,
+    tree_sums,
+)
 from hctrellis.posterior.sample import TreeSample
 from hctrellis.posterior.saved import write_posterior
 from hctrellis.posterior.table import ClusterTable
@@ -45,6 +53,8 @@ if TYPE_CHECKING:
     from hctrellis.chains.chains import Records
     from hctrellis.support.types import BoolArray, FloatArray, IntArray, SmallArray
 
+AVERAGED_DRAWS = 500  # of each chain, for the mean of a statistic
+GRADIENT_TREES = 400
 SUMMARY_TREES = 300  # sampled trees whose clusters may make the tree of most expected clusters
 
 
@@ -156,7 +166,7 @@ class SampledPosterior(BasePosterior):
     @property
     def expected_log_weight(self) -> float:
         """The mean of the log weight over the posterior."""
-        return self.expected_log_weight_estimate.value
+        return float(self.expected_log_weight_estimate.value)
 
     @property
     def expected_log_weight_estimate(self) -> Estimate:
@@ -186,6 +196,30 @@ class SampledPosterior(BasePosterior):
             shared,
             False,
         )
+
+    def expected(self, statistic: Statistic, features: Features = None) -> float:
+        """The posterior mean of a sum over the splits of a tree; see `Posterior.expected`."""
+        return float(self.expected_estimate(statistic, features).value)
+
+    def expected_estimate(self, statistic: Statistic, features: Features = None) -> Estimate:
+        """The same with its standard error."""
+        self._earned()
+        known = as_statistic(statistic, features, self.labels)
+        n_chains, n_draws = self._draws.log_weights.shape
+        step = max(1, n_draws // AVERAGED_DRAWS)
+        children = self._draws.children[:, ::step]
+        trees = tree_sample(self.potential, children.reshape(-1, *children.shape[2:]))
+        found = shares(tree_sums(trees, known).reshape(n_chains, -1))
+        return Estimate(float(found.means[0]), float(found.errors[0]))
+
+    def gradient(self) -> Gradient:
+        """The derivatives of log Z, with standard errors; see `Posterior.gradient`.
+
+        From trees chosen at random, no more than the number of independent ones.
+        """
+        self._earned()
+        size = int(min(GRADIENT_TREES, self.diagnostics.effective_size[0]))
+        return sampled_gradient(self.potential, self.sample(size, rng=0))
 
     # ---- the best tree ------------------------------------------------------------------------
 
@@ -270,13 +304,13 @@ class SampledPosterior(BasePosterior):
     def split_probability(self, left: Cluster, right: Cluster) -> float:
         """The probability that a tree has this split: the two clusters as siblings."""
         one, other = self._disjoint(left, right)
-        return self.estimate([one, other, one | other]).value
+        return float(self.estimate([one, other, one | other]).value)
 
     def subtree_probability(self, tree: Tree) -> float:
         """The probability that a posterior tree contains exactly this tree over its leaves."""
         if tree.n_leaves == 1:
-            return self.estimate([list(tree.labels)]).value
-        return self.estimate([tree]).value
+            return float(self.estimate([list(tree.labels)]).value)
+        return float(self.estimate([tree]).value)
 
     def coclustering(self, size: int) -> Coclustering:
         """How closely every two leaves are clustered.

@@ -59,8 +59,9 @@ def cluster(
         What the numbers are: features, unless they look like a matrix, which is an error.
     potential : str, optional
         How a merge is weighed: "average", "single", "complete", "ward" or "centroid" linkage,
-        "dasgupta" or "correlation-clustering". By default "average"; for similarities "dasgupta",
-        or if some of them are negative "average" of 1 - similarity.
+        "dasgupta" or "correlation-clustering"; or "contrasts", a model of tables that is fitted
+        to the table and needs no beta (see `Contrasts`). By default "average"; for similarities
+        "dasgupta", or if some of them are negative "average" of 1 - similarity.
     metric : str
         Between rows, as SciPy names it.
     beta : float or "auto"

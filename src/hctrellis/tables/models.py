@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LINKAGES: tuple[str, ...] = get_args(Method)
 POTENTIALS = (*LINKAGES, "dasgupta", "correlation-clustering")
+CONTRASTS = "contrasts"  # a model of tables that is fitted to the table and has no beta
 FORMER_NAMES = {"correlation": "correlation-clustering"}
 LARGEST_CORRELATION = 1 + 1e-9
 
@@ -37,8 +38,11 @@ def model_name(given: str | None, kind: str, values: FloatArray) -> str:
     if given is None:
         return "average" if kind != "similarities" or _signed(values) else "dasgupta"
     name = FORMER_NAMES.get(given, given)
-    if name not in POTENTIALS:
-        raise ValueError(f"potential must be one of {', '.join(POTENTIALS)}; got {given!r:.80}")
+    if name == CONTRASTS and kind != "features":
+        raise ValueError(f"--potential contrasts needs features; these are {kind}")
+    if name not in (*POTENTIALS, CONTRASTS):
+        known = ", ".join((*POTENTIALS, CONTRASTS))
+        raise ValueError(f"potential must be one of {known}; got {given!r:.80}")
     if name == "dasgupta" and kind == "similarities" and _signed(values):
         raise ValueError(
             "some similarities are negative, and Dasgupta's cost would reward trees that keep "
@@ -79,6 +83,8 @@ def maker(
 
 def described(name: str, kind: str, values: FloatArray, metric: str = "euclidean") -> str:
     """The model in words."""
+    if name == CONTRASTS:
+        return "contrasts between clusters, fitted to the table without beta"
     links = {
         "features": f"{'Euclidean' if metric == 'euclidean' else metric} distances",
         "distances": "the distances",

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from hctrellis.build.grow import grow
 from hctrellis.infer import MAX_EXACT_LEAVES, infer
@@ -16,13 +16,11 @@ from hctrellis.potentials.base import Potential
 from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.progress import Progress
 from hctrellis.tables.cells import Items, Options
-from hctrellis.tables.models import LINKAGES, described, maker, model_name
+from hctrellis.tables.models import CONTRASTS, LINKAGES, described, maker, model_name
 from hctrellis.tables.result import Clustering
 from hctrellis.trust.beta import choose_beta
 from hctrellis.trust.bootstrap import BootstrapSupport, bootstrap_support
-
-if TYPE_CHECKING:
-    pass
+from hctrellis.trust.contrasts import Contrasts
 
 Bars: TypeAlias = Callable[[str, bool], AbstractContextManager[Progress]]
 """What shows the progress of work: called with its name, and whether it is too short to show."""
@@ -77,6 +75,8 @@ def work(items: Items, wish: Wish, bars: Bars) -> Clustering:
     """Choose the model and beta, infer, and resample if that was asked for."""
     _check(items, wish)
     name = model_name(wish.potential, items.kind, items.used)
+    if name == CONTRASTS:
+        return _by_contrasts(items, wish, bars)
     make = maker(name, items.kind, items.used, wish.metric, items.labels)
     table = items.used if items.kind == "features" else None
     make(table, 1.0)  # so that errors in the data are reported first
@@ -104,6 +104,29 @@ def work(items: Items, wish: Wish, bars: Bars) -> Clustering:
         metric=wish.metric,
         seed=wish.seed,
         model=_model(items, name, wish),
+    )
+
+
+def _by_contrasts(items: Items, wish: Wish, bars: Bars) -> Clustering:
+    """By the model of tables that is fitted to the table and has no beta."""
+    if wish.beta is not None or wish.bootstrap is not None:
+        raise ValueError(
+            "--potential contrasts has no beta and is not resampled; leave out --beta and "
+            "--bootstrap"
+        )
+    with bars("fits", False) as progress:
+        model = Contrasts(items.used, labels=items.labels, rng=wish.seed, progress=progress)
+    post = solve(model, wish, bars)
+    return Clustering(
+        posterior=post,
+        name=CONTRASTS,
+        items=items,
+        watched=[as_mask(names, post.labels) for names in wish.clusters],
+        settings=_settings(items, CONTRASTS, wish),
+        notes=[*items.notes, model.sentence],
+        metric=wish.metric,
+        seed=wish.seed,
+        model=_model(items, CONTRASTS, wish),
     )
 
 

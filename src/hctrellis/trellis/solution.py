@@ -161,6 +161,14 @@ class Solution(ABC):
         probabilities[certain(self.vertices, probabilities)] = 1.0
         return probabilities
 
+    @cached_property
+    def growth(self) -> FloatArray:
+        """For each cluster, its probability times the expected number of leaves of its sibling."""
+        p, sizes = self.probabilities, self.vertices.sizes
+        grows = self.around(p * sizes) - sizes * p
+        grows[self.root] = 0.0
+        return grows
+
     def split_probabilities(self, splits: Splits) -> FloatArray:
         """The probabilities of splits given their parents."""
         from hctrellis.kernels import passes

@@ -77,7 +77,7 @@ class Terms:
 
     @property
     def forbids_splits(self) -> bool:
-        return any(code.users for code in self.codes)
+        return any(code.users or code.forbids for code in self.codes)
 
 
 def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) -> Terms:
@@ -113,7 +113,7 @@ def assemble(potential: Potential, choose_low_bits: Callable[[int, bool], int]) 
     linear = not others
     low_bits = choose_low_bits(potential.n_leaves, linear)
     distances = _distances(others)
-    near, low, between = _cross_tables(codes, distances, low_bits)
+    near, low, between = cross_tables(codes, distances, low_bits)
     return Terms(
         codes=tuple(code for code in codes if code is not None),
         features=_stack([*rows, *between], len(lattice)),
@@ -183,7 +183,7 @@ def _distances(parts: list[Potential]) -> FloatArray:
     return np.empty((0, 0))
 
 
-def _cross_tables(
+def cross_tables(
     codes: Sequence[SplitCode | None], distances: FloatArray, low_bits: int
 ) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
     """Extreme distances between parts of clusters, if a split function asks for them.
