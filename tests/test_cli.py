@@ -119,6 +119,8 @@ def test_without_the_extra(missing):
 def test_demo(tmp_path, capsys):
     folder = tmp_path / "new" / "demo"
     assert main(["demo", "--output", str(folder)]) == 0
+    assert (folder / "tree.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "tree.svg").exists() and (folder / "tree.png").exists()
     out = " ".join(capsys.readouterr().out.split())
     assert "Probably: Diplococcus pneumoniae forms a cluster with" in out
     assert "a probability of 0.890" in out

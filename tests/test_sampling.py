@@ -209,3 +209,14 @@ def test_threads_do_not_change_chains():
     np.testing.assert_array_equal(one.children, two.children)
     trees = [hct.Tree(rows.astype(int)) for rows in one.children[:, -1]]
     np.testing.assert_allclose(one.log_weights[:, -1], [*map(potential.log_weight, trees)])
+
+
+def test_notes_go_to_functions_that_take_them():
+    from hctrellis.support.progress import noted
+
+    plain, full = [], []
+    with noted(lambda done, total: plain.append((done, total)), "x") as tell:
+        tell(1, 2, "a note")
+    with noted(lambda done, total, note="": full.append((done, total, note)), "x") as tell:
+        tell(1, 2, "a note")
+    assert (plain, full) == ([(1, 2)], [(1, 2, "a note")])

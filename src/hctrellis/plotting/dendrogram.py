@@ -36,6 +36,7 @@ from hctrellis.plotting.subject import Subject, as_subject
 from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.support.colors import BLUE, ORANGE
+from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _leader(ax: Axes, subject: Subject, layout: Layout, size: float) -> float:
     """
     width, height = extent(ax)
     row = label_size(height / subject.tree.n_leaves)
-    named = max(text_width(label[:LONGEST], row) for label in subject.tree.labels)
+    named = max(text_width(printable(label)[:LONGEST], row) for label in subject.tree.labels)
     room = width - min(named + 2 * row / POINTS, LABEL_SHARE * width)
     top = 1.03 * (layout.x[-1] or 1.0)
     ends = [

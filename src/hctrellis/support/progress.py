@@ -6,8 +6,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, cast
 
 Progress = Callable[[int, int | None], None]
 """Called as progress(done, total); total is None if it is not known."""
@@ -21,13 +22,26 @@ class Noted(Protocol):
 
 @contextmanager
 def noted(progress: Progress | bool | None, what: str) -> Iterator[Noted]:
-    """The same as `followed`, with notes, which a bar shows and a function is not given."""
+    """The same as `followed`, with notes: a bar shows them, a function is given them as `note`.
+
+    A function that takes no `note` is not given any.
+    """
     if progress is True:
         with bar(what) as update:
             yield update
         return
+    if callable(progress) and _takes_notes(progress):
+        yield cast(Noted, progress)
+        return
     with followed(progress, what) as simple:
         yield lambda done, total, note="": simple(done, total)
+
+
+def _takes_notes(function: Callable[..., None]) -> bool:
+    try:
+        return "note" in signature(function).parameters
+    except (TypeError, ValueError):  # some that are built in do not tell
+        return False
 
 
 @contextmanager
