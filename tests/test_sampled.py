@@ -186,6 +186,21 @@ def test_crossed_designs_are_balanced_or_refused():
             post.cluster_probability([0, 1, 2, 3])
 
 
+def test_sharp_kernels_are_refused():
+    """Dasgupta's cost of a Gaussian kernel of 100 rows at beta = 1: annealing loses its lineages,
+    and single chains agree by R-hat while their frequencies differ."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(100, 20)) + 2 * rng.normal(size=(5, 20))[rng.integers(5, size=100)]
+    squares = ((rows[:, None] - rows[None]) ** 2).sum(axis=-1)
+    w = np.exp(-squares / np.median(squares))
+    np.fill_diagonal(w, 0.0)
+    post = sample_posterior(hct.Dasgupta(w, beta=1.0), time_limit=4, rng=0)
+    assert not post.is_reliable
+    assert post.log_partition is None or post.log_partition >= post.log_partition_bound
+    with pytest.raises(hct.UnreliableError, match="raise time_limit"):
+        post.cluster_probabilities()
+
+
 def counted(values):
     """Frequencies of one cluster, from the means of batches, shape (chains, BATCHES)."""
     table = np.asarray(values, float)[:, :, None]

@@ -57,11 +57,13 @@ PRECISION = 0.01
 N_CHAINS = 8
 N_RUNS = 8  # annealings
 POPULATION = (64, 4)  # chains of an annealing, and records of each
+PILOT_PART = 4  # of the chains: a pilot, which only chooses the heats, takes one in so many
 PLAIN_POPULATION = (8, 4)  # the same for potentials that only NumPy can evaluate
 GROWTH_ROUNDS = 12
 GROWTH_SHARE, ANNEAL_SHARE, WALK_SHARE = 0.1, 0.5, 0.85  # of the time, until the end of each stage
 DOUBT_SHARE = 0.65  # of the time, after which chains that disagree give way to tempering
-FIRST_RECORDS = 256  # of each chain, in the first round
+FIRST_RECORDS = 256  # of each chain, in the first round,
+FEWEST_RECORDS = 64  # unless time is up
 MORE = 1.5  # times as many records after each further round
 PATIENCE = 3  # rounds in which chains may disagree before they give way
 BURN_IN = 1 / 8  # of each chain
@@ -252,12 +254,12 @@ class _Sampler:
     def anneal(self) -> list[Annealed]:
         """Trees from uniform ones, by independent runs at the heats of a pilot."""
         size = POPULATION if self.chains.is_compiled else PLAIN_POPULATION
-        run = partial(anneal, self.chains, *size, self.n_moves, self.rng)
         self.tell(0, None, "annealing")
-        pilot = run()
+        few = max(4, size[0] // PILOT_PART), size[1]
+        pilot = anneal(self.chains, *few, self.n_moves, self.rng)
         runs: list[Annealed] = []
-        while len(runs) < N_RUNS and not (len(runs) > 2 and self.late(ANNEAL_SHARE)):
-            runs.append(run(pilot.heats))
+        while len(runs) < N_RUNS and not (runs and self.late(ANNEAL_SHARE)):
+            runs.append(anneal(self.chains, *size, self.n_moves, self.rng, pilot.heats))
             self.tell(0, None, f"annealing, run {len(runs)} of {N_RUNS}")
         return runs
 
@@ -301,7 +303,7 @@ class _Sampler:
                     if self.redrawn and redraws is not None:
                         trees = redraws.renew(trees)
                     self.moved += count * trace.n_moves
-                    if trace.n_records >= FIRST_RECORDS and self.late(WALK_SHARE):
+                    if trace.n_records >= FEWEST_RECORDS and self.late(WALK_SHARE):
                         break
                 found = self.count(trace.kept())
                 worst, _ = self.known(found, trace.kept())
@@ -324,7 +326,7 @@ class _Sampler:
                     wanted = min(wanted, self._affordable(trace.n_moves))
                     continue
                 break
-        if trace.n_records < FIRST_RECORDS:
+        if trace.n_records < FEWEST_RECORDS:
             raise KeyboardInterrupt
         return trace.kept()
 
@@ -356,7 +358,7 @@ class _Sampler:
                 while trace.n_records < wanted:
                     trace.add(ladders.run(REDRAW_RECORDS, trace.n_moves))
                     self.moved += REDRAW_RECORDS * trace.n_moves
-                    if trace.n_records >= FIRST_SWEEPS and self.late():
+                    if trace.n_records >= FEWEST_RECORDS and self.late():
                         break
                 self.round_trips = tuple(ladders.round_trips.tolist())
                 found = self.count(trace.kept())
