@@ -283,7 +283,8 @@ def _models(n, seed):
     yield density("density, root rate", heavy, 1.5, 2.5, lam_root=3.0, compiled=False)
     yield jet_mass("jet mass", heavy, 2.0)
     yield jet_mass("jet mass, massless", jet, 0.8)
-    yield contrasts("contrasts", table, 0.5, 1.5, 1.2, 4.0, 1.5)
+    if n > 1:
+        yield contrasts("contrasts", table, 0.5, 1.5, 1.2, 4.0, 1.5)
     yield beta_splitting("yule", n, 0.0)
     yield beta_splitting("balanced", n, 4.0)
     yield beta_splitting("caterpillars", n, -1.8)

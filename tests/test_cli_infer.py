@@ -735,7 +735,7 @@ def test_wrong_commands(arguments, message, tmp_path, monkeypatch, capsys):
         (matrix_text(DISTANCES), ["--distances", "--log10"], "are for features"),
         (TREES, ["--beta", "1"], "holds trees"),
         (TREES, ["--bootstrap", "20"], "holds trees"),
-        ("((a,b),c);((a,b),d);", [], "different labels"),
+        ("((a,b),c);((a,b),d);", [], "'d' is not a leaf of the first tree"),
         ("name,x,y\na,0,0\nb,1,0\nc,2,2\n", ["--metric", "cosine", "--beta", "1"], "cosine"),
     ],
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -105,21 +103,6 @@ def test_every_tree_forbidden():
     assert growth.trace[-1].log_partition == -math.inf
     assert growth.trace[-1].map_log_weight == -math.inf
     assert not growth.converged
-
-
-def test_infer_grows_beyond_the_exact_limit(monkeypatch):
-    module, calls = sys.modules["hctrellis.infer"], []
-    monkeypatch.setattr(module, "MAX_EXACT_LEAVES", 8)
-    monkeypatch.setattr(module, "grow", partial(hct.grow, max_clusters=60, time_limit=5.0))
-    potential = dasgupta(9)
-    with pytest.warns(UserWarning, match="9 leaves are too many to consider .* not converged"):
-        post = hct.infer(potential, progress=lambda *call: calls.append(call))
-    assert calls[-1] == (5, 5) and {total for _, total in calls} == {5}
-    assert not post.is_exact
-    assert "log Z >= " in repr(post)
-    assert post.trellis.n_clusters <= 60
-    assert "given the trees of a sparse trellis" in repr(post.cluster_probabilities())
-    assert hct.infer(dasgupta(8)).is_exact
 
 
 def test_the_same_seed_gives_the_same_trellis():

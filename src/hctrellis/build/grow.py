@@ -198,7 +198,8 @@ class _Growing:
         self.least = FIRST_MASS
         self.crowded = False  # whether clusters were left out for lack of room
         children = self._first_trees()
-        self._compile(children)
+        if potential.n_leaves > 2:
+            self._compile(children)
         self.start = time.monotonic()
         limit = None if seconds is None else seconds * SEARCH_SHARE
         children = np.concatenate([children, self._search(n_restarts, limit)])

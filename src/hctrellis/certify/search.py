@@ -24,7 +24,7 @@ from hctrellis.support.bounded import (
     TOP,
     TRIANGLES,
     Lister,
-    Stack,
+    SearchStack,
 )
 from hctrellis.support.memory import check_fits
 
@@ -181,8 +181,8 @@ def _lister(n: int) -> Lister:
     )
 
 
-def _stack(n: int) -> Stack:
-    return Stack(
+def _stack(n: int) -> SearchStack:
+    return SearchStack(
         depth=np.zeros(1, np.int64),
         frames=np.zeros((n + 1, 8), np.int64),
         parts=np.zeros((n + 1, 6 * n + 1), np.int64),

@@ -22,6 +22,7 @@ import numpy as np
 
 from hctrellis.chains.chains import Chains, Records, joined
 from hctrellis.clusters import n_trees
+from hctrellis.support.imports import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray, SmallArray
@@ -133,7 +134,8 @@ def bennett(forward: FloatArray, backward: FloatArray) -> float:
     >>> round(bennett(np.full(10, 2.0), np.full(10, -2.0)), 6)
     2.0
     """
-    from scipy.special import expit
+    with ONE_AT_A_TIME:
+        from scipy.special import expit
 
     forward, backward = (np.nan_to_num(w, nan=-np.inf) for w in (forward, backward))
     finite = np.concatenate([forward, -backward])

@@ -182,7 +182,7 @@ def fit(
     >>> jets = hct.simulate.ginkgo(300, lam=1.5, t_cut=64, rng=1)
     >>> found = hct.fit(hct.GinkgoDensity, jets, lam=1.0, t_cut=64)
     >>> found
-    Fit(lam = 1.502 +- 0.082; 300 data sets, log likelihood -7231.37)
+    Fit(lam = 1.522 +- 0.084; 300 data sets, log likelihood -7567.48)
     >>> low, high = found.interval("lam")[:2]
     >>> low < 1.5 < high
     True

@@ -63,7 +63,7 @@ class GinkgoDensity(Shower):
     >>> jet = hct.simulate.ginkgo(1, t_cut=64, n_leaves=5, rng=0)[0]
     >>> post = hct.infer(hct.GinkgoDensity(jet.momenta, lam=1.5, t_cut=64))
     >>> round(post.gradient()["lam"], 3)
-    -0.079
+    -0.06
     """
 
     upper = RATIO_CUT

@@ -82,7 +82,8 @@ class BetaSplitting(Potential):
     @staticmethod
     def _planar(child: FloatArray, m: int) -> FloatArray:
         """The log weight of splitting m leaves into 1 .. m - 1 and the others, up to a constant."""
-        from scipy.special import gammaln
+        with ONE_AT_A_TIME:
+            from scipy.special import gammaln
 
         i = np.arange(1, m)
         planar: FloatArray = child[i] + child[m - i] - gammaln(i + 1) - gammaln(m - i + 1)

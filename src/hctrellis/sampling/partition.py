@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.posterior.base import Estimate
+from hctrellis.support.imports import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,8 @@ def of_runs(log_partitions: Sequence[float]) -> Estimate | None:
     The standard error is enlarged, since so few runs know their spread only roughly: three of it
     are exceeded as rarely as with a normal distribution.
     """
-    from scipy.stats import norm, t
+    with ONE_AT_A_TIME:
+        from scipy.stats import norm, t
 
     values = np.asarray(log_partitions, float)
     if len(values) < 3 or not np.isfinite(values).all():

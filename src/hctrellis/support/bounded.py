@@ -98,7 +98,7 @@ class Lister(NamedTuple):
     counts: IntArray
 
 
-class Stack(NamedTuple):
+class SearchStack(NamedTuple):
     """The clusters that are being solved, each a part of a split of the one before it.
 
     Attributes
