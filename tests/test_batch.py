@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from hypothesis import strategies as st
 import hctrellis as hct
 from gallery import momenta, points, similarities
 from hctrellis.batch import engines, inputs, lanes, run, store
+from hctrellis.batch.chunks import PotentialChunk, longest_first
 from hctrellis.clusters import n_trees
 from hctrellis.simulate import ginkgo
 from hctrellis.support.fingerprint import fingerprint
@@ -38,7 +41,8 @@ JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
 DATA = Path(__file__).parents[2] / "shared" / "data"
 GINKGO = {"lam": 1.5, "t_cut": 0.5}
 NAMES = ("E", "px", "py", "pz")
-ALWAYS = ["n_leaves", "log_partition", "map_log_weight", "map_tree", "n_trees", "repaired", "error"]
+ALWAYS = ["n_leaves", "log_partition", "log_partition_error", "bound", "method", "map_log_weight"]
+ALWAYS += ["map_tree", "n_trees", "repaired", "error"]
 
 
 def records(jets=JETS, names=NAMES):
@@ -73,6 +77,9 @@ def expected(potential):
     return {
         "n_leaves": potential.n_leaves,
         "log_partition": post.log_partition,
+        "log_partition_error": 0.0,
+        "bound": post.log_partition,
+        "method": "exact",
         "map_log_weight": post.map_log_weight if possible else -math.inf,
         "map_tree": post.map_tree.to_newick() if possible else None,
         "n_trees": post.n_trees,
@@ -173,6 +180,71 @@ def test_columns():
     assert more.select(ALWAYS) == batch().to_arrow()
 
 
+def test_a_label_that_cannot_be_written():
+    """It ends its own row, not the others."""
+    labels = ["a", "\ud800", "c"]
+    models = [hct.Linkage(points(3)), hct.Linkage(points(3), labels=labels)]
+    fine, odd = rows(hct.infer_many(models))
+    assert fine["error"] is None and fine["map_tree"] is not None
+    assert odd["map_tree"] is None and "cannot be written in UTF-8" in odd["error"]
+    assert odd["log_partition"] == fine["log_partition"]
+
+
+def die_once(chunk, flag):
+    """What a worker does that is killed in the middle of its work, the first time."""
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return chunk
+
+
+def test_a_killed_process_is_replaced(tmp_path):
+    solve = partial(die_once, flag=tmp_path / "flag")
+    with pytest.warns(UserWarning, match="a worker process ended"):
+        found = dict(engines.joblib(solve, enumerate("abcdefgh"), 2, "loky"))
+    assert found == dict(enumerate("abcdefgh"))
+
+
+class Unfinished:
+    def done(self):
+        return False
+
+
+class Cluster:
+    """A Dask client whose cluster has no workers, or whose scheduler is gone."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def nthreads(self):
+        return {}
+
+    def submit(self, *arguments, **options):
+        if self.error:
+            raise self.error
+        return Unfinished()
+
+    def cancel(self, futures):
+        if self.error:
+            raise self.error
+
+
+def test_dask_without_workers(monkeypatch):
+    monkeypatch.setattr(engines, "WORKERLESS_SECONDS", 0.3)
+    monkeypatch.setattr(engines, "LOOK_FOR_WORKERS_SECONDS", 0.1)
+    with (
+        pytest.warns(UserWarning, match="has no workers; waiting"),
+        pytest.raises(TimeoutError, match="start some, and"),
+    ):
+        list(engines.dask(None, enumerate("ab"), Cluster()))
+
+
+@pytest.mark.parametrize("error", [OSError("closed"), asyncio.CancelledError()])
+def test_dask_without_scheduler(error):
+    with pytest.raises(ConnectionError, match="same call with a running scheduler continues"):
+        list(engines.dask(None, enumerate("ab"), Cluster(error)))
+
+
 def test_flat_potentials_do_not_warn():
     assert batch(potential=None, data=[hct.Dasgupta(np.zeros((4, 4)))] * 3).n_failed == 0
 
@@ -257,7 +329,6 @@ BAD = {
     4: spoilt(1e-3),
     5: np.empty((0, 4)),
     7: spoilt(math.inf, (0, 2)),
-    8: momenta(40),
 }
 
 
@@ -549,15 +620,99 @@ def test_size_of_chunks():
         return inputs.JetArrays(hct.Ginkgo, {}, particles, None).chunk_size()
 
     assert size(10, 8) == 512
-    assert size(50_000, 10) == 50_000 // 16
+    assert size(50_000, 10) == 50_000 // 64
     assert size(10_000_000, 5) == 4000
     assert size(10, 20) == 1
+
+
+SPARSE = [5, 7, 12, 40]
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Jets of which the largest are not solved exactly here, and their rows."""
+    jets = [momenta(n, n) for n in SPARSE]
+    return jets, rows(batch(jets, max_leaves=7, entropy=True))
+
+
+def test_beyond_the_exact_limit(mixed):
+    """Exact up to max_leaves; beyond, a bound and a tree of which the weight is right."""
+    jets, found = mixed
+    assert [row["method"] for row in found] == ["exact"] * 2 + ["sparse"] * 2
+    for row, jet in zip(found, jets, strict=True):
+        model = hct.Ginkgo(jet, **GINKGO)
+        assert row["error"] is None
+        tree = hct.Tree.from_newick(row["map_tree"])
+        assert model.log_weight(tree) == pytest.approx(row["map_log_weight"], rel=1e-12)
+        if row["method"] == "sparse":
+            names = ("log_partition", "log_partition_error", "n_trees", "entropy")
+            assert {row[name] for name in names} == {None}
+            assert row["bound"] >= row["map_log_weight"]
+    exact = hct.infer(hct.Ginkgo(jets[2], **GINKGO))
+    assert found[2]["bound"] <= exact.log_partition + 1e-9
+    assert found[2]["map_log_weight"] <= exact.map_log_weight + 1e-9
+    post = hct.infer(hct.Ginkgo(jets[2], **GINKGO), max_leaves=7, beyond="sparse")
+    assert (post.method, post.log_partition) == ("sparse", found[2]["bound"])  # one policy
+
+
+def test_beyond_is_the_same_in_every_run(mixed):
+    jets, found = mixed
+    for scheduler in ("serial", "threads"):
+        options = {"max_leaves": 7, "entropy": True, "chunk_size": 1}
+        assert rows(batch(jets, scheduler=scheduler, **options)) == found
+
+
+def test_sampled_beyond():
+    (row,) = rows(batch([momenta(8)], max_leaves=7, beyond="sample", precision=0.1))
+    exact = hct.infer(hct.Ginkgo(momenta(8), **GINKGO)).log_partition
+    assert row["method"] == "sampled" and row["n_trees"] is None
+    assert row["bound"] <= exact + 1e-9
+    assert abs(row["log_partition"] - exact) <= 5 * row["log_partition_error"] + 0.05
+
+
+def test_errors_beyond_do_not_depend_on_the_run(monkeypatch):
+    (row,) = rows(batch([momenta(9)], max_leaves=8, beyond="error"))
+    assert row["error"].startswith("there are 9 leaves, and at most 8 are solved exactly here")
+    with pytest.raises(ValueError, match="at most 8 are solved exactly"):
+        hct.infer(hct.Ginkgo(momenta(9), **GINKGO), max_leaves=8, beyond="error")
+    said = []
+    for free in (1 << 23, 1 << 24):  # memory that is left
+        monkeypatch.setattr("hctrellis.trellis.full.available_memory", lambda free=free: free)
+        said += rows(batch([momenta(20)], max_leaves=20))
+    assert said[0] == said[1]
+    assert "20 leaves needs about" in said[0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_leaves": 29}, "max_leaves must be at most 28"),
+        ({"max_leaves": 0}, "max_leaves"),
+        ({"beyond": "guess"}, "beyond must be 'sample', 'sparse', 'error'"),
+    ],
+)
+def test_wrong_policies(options, message):
+    with pytest.raises(ValueError, match=message):
+        batch(**options)
+    with pytest.raises(ValueError, match=message):
+        hct.infer(hct.Ginkgo(momenta(4), **GINKGO), **options)
+
+
+def test_longest_first():
+    sizes = [3, 18, 5, 30, 19]
+    chunks = [PotentialChunk([], np.array([n])) for n in sizes]
+    order = [index for index, _ in longest_first(enumerate(chunks), 20)]
+    assert order == [3, 4, 1, 2, 0]
+    many = [PotentialChunk([], np.array([2 + i // 100])) for i in range(300)]
+    found = [index for index, _ in longest_first(enumerate(many), 20)]
+    assert sorted(found) == [*range(300)]
 
 
 def test_progress():
     seen = []
     batch(chunk_size=5, progress=lambda *counts: seen.append(counts))
-    assert seen == [(0, 12), (5, 12), (10, 12), (12, 12), (12, 12)]
+    assert sorted(seen) == seen and seen[0] == (0, 12) and seen[-2:] == [(12, 12)] * 2
+    assert len(seen) == 5
 
 
 def test_progress_bar(monkeypatch):
@@ -570,7 +725,7 @@ def test_progress_bar(monkeypatch):
 
     monkeypatch.setattr("hctrellis.support.progress.bar", bar)
     batch(chunk_size=5, progress=True)
-    assert shown == [(0, 12), (5, 12), (10, 12), (12, 12), (12, 12), "gone"]
+    assert shown[0] == (0, 12) and shown[-2:] == [(12, 12), "gone"]
 
 
 # ---- who computes -----------------------------------------------------------------------------

@@ -64,9 +64,9 @@ def apart(monkeypatch):
     rows = []
     fill = lanes._fill
 
-    def note(columns, row, potential, entropy):
+    def note(columns, row, *others):
         rows.append(row)
-        fill(columns, row, potential, entropy)
+        fill(columns, row, *others)
 
     monkeypatch.setattr(lanes, "_fill", note)
     return rows

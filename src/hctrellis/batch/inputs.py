@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 import numpy as np
 
 from hctrellis.batch import momenta as layout
-from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk
-from hctrellis.batch.lanes import JetPotential
+from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk, seconds
+from hctrellis.batch.lanes import EXACT_LEAVES, JetPotential
 from hctrellis.batch.momenta import Particles
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
@@ -28,19 +28,18 @@ from hctrellis.support.arrow import arrow, check_size, is_text, open_parquet, re
 from hctrellis.support.checks import as_floats
 from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
-from hctrellis.trellis.full import MAX_LEAVES
 
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
 
 MODELS: dict[str, JetPotential] = {"ginkgo": Ginkgo, "jetmass": JetMass}
 READ_ROWS = 20_000  # jets of a file in memory at a time; a whole chunk if that is more
-CHUNKS = 16  # of an input, if chunk_size is not given; each chunk ...
+CHUNKS = 64  # of an input, if chunk_size is not given; each chunk ...
 MAX_CHUNK = 4000  # ... has at most this many data sets ...
 MIN_SECONDS = 0.5  # ... and takes at least this time, or has at least MIN_CHUNK data sets
 UNKNOWN_CHUNK = 1000  # data sets in a chunk, if the number of all is not known
 MIN_CHUNK = 512
-SECONDS_PER_SPLIT = 2e-9
+MAX_SECONDS = 20.0  # that a chunk takes on average, if that leaves it a data set
 
 Trees: TypeAlias = Sequence[str | None] | None
 
@@ -58,8 +57,14 @@ class Source(ABC):
 
     @property
     @abstractmethod
-    def largest(self) -> int | None:
-        """The largest number of leaves, if known; data sets that are too large do not count."""
+    def sizes(self) -> IntArray | None:
+        """The numbers of leaves of all, if they are known."""
+
+    def largest(self, most: int) -> int | None:
+        """The largest number of leaves, of those up to `most`, if known."""
+        if self.sizes is None:
+            return None
+        return int(self.sizes[self.sizes <= most].max(initial=1))
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -69,17 +74,19 @@ class Source(ABC):
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All data sets, `size` at a time; one empty chunk if there are none."""
 
-    def chunk_size(self) -> int:
-        """A size of chunks that keeps all workers busy; the same in every run."""
-        if self.rows is None or self.largest is None:
+    def chunk_size(self, most: int = EXACT_LEAVES) -> int:
+        """A size of chunks that keeps all workers busy; the same in every run.
+
+        Up to `most` leaves are solved exactly.
+        """
+        if self.rows is None or self.sizes is None:
             return UNKNOWN_CHUNK
-        seconds = SECONDS_PER_SPLIT * 3**self.largest / 2
-        least = max(1, min(MIN_CHUNK, int(MIN_SECONDS / seconds)))
-        return max(least, min(MAX_CHUNK, self.rows // CHUNKS))
-
-
-def _largest(sizes: IntArray) -> int:
-    return int(sizes[sizes <= MAX_LEAVES].max(initial=1))
+        each = seconds(self.sizes, most)
+        worst = float(each.max(initial=MIN_SECONDS / MIN_CHUNK))
+        least = max(1, int(MIN_SECONDS / worst))
+        mean = max(float(each.sum()) / max(1, len(each)), MAX_SECONDS / MAX_CHUNK)
+        longest = max(1, int(MAX_SECONDS / mean))
+        return min(max(least, min(MAX_CHUNK, self.rows // CHUNKS)), longest)
 
 
 # ---- potentials -------------------------------------------------------------------------------
@@ -97,11 +104,11 @@ class Potentials(Source):
         return len(self.potentials) if isinstance(self.potentials, Sequence) else None
 
     @cached_property
-    def largest(self) -> int | None:
+    def sizes(self) -> IntArray | None:
         if not isinstance(self.potentials, Sequence):
             return None
         sizes = [_as_potential(p, i).n_leaves for i, p in enumerate(self.potentials)]
-        return _largest(np.array(sizes, np.int64))
+        return np.array(sizes, np.int64)
 
     def settings(self) -> dict[str, Any]:
         return {}
@@ -175,8 +182,8 @@ class JetArrays(_JetSource):
         return len(self.particles)
 
     @property
-    def largest(self) -> int:
-        return _largest(self.particles.sizes)
+    def sizes(self) -> IntArray:
+        return self.particles.sizes
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         for start in range(0, max(1, self.rows), size):
@@ -223,8 +230,8 @@ class JetFile(_JetSource):
         return int(self._file.metadata.num_rows)
 
     @cached_property
-    def largest(self) -> int:
-        return max((_largest(jets.sizes) for jets, _ in self._read(READ_ROWS)), default=1)
+    def sizes(self) -> IntArray:
+        return np.concatenate([np.empty(0, np.int64), *(j.sizes for j, _ in self._read(READ_ROWS))])
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         if self.rows == 0:

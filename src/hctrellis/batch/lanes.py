@@ -28,10 +28,11 @@ from hctrellis.clusters import Lattice
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.sampling.policy import Policy
 from hctrellis.support.logs import LARGEST_LOG_WEIGHT
+from hctrellis.support.memory import TooLargeError
 from hctrellis.support.steps import StoppedError, check_stop
 from hctrellis.tree import Tree
-from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
 COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
+EXACT_LEAVES = 20  # of a data set that is solved exactly by default: a second or so
+METHODS = ("exact", "sparse", "sampled")
+DEFAULT = Policy(EXACT_LEAVES, "sparse")
 
 JetPotential: TypeAlias = type[Ginkgo] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
@@ -58,6 +62,12 @@ class Columns:
         Numbers of trees of non-zero weight.
     entropy : float64 array, shape (m,)
         NaN where it was not asked for, where every tree is forbidden, or where there is an error.
+    method : int8 array, shape (m,)
+        How each was solved, as a place in `METHODS`.
+    log_partition_error : float64 array, shape (m,)
+        0 where it is exact, the standard error where trees were sampled, or NaN.
+    bound : float64 array, shape (m,)
+        What log Z is not below, where it is not exact.
     errors : dict from int to str
         What went wrong, by position.
     """
@@ -67,6 +77,9 @@ class Columns:
     children: IntArray
     n_trees: npt.NDArray[Any]
     entropy: FloatArray
+    method: npt.NDArray[np.int8]
+    log_partition_error: FloatArray
+    bound: FloatArray
     errors: dict[int, str]
 
     @classmethod
@@ -78,12 +91,17 @@ class Columns:
             children=np.zeros((m, n - 1, 2), np.int64),
             n_trees=np.zeros(m, np.int64 if n <= COUNTABLE_LEAVES else object),
             entropy=np.full(m, np.nan),
+            method=np.zeros(m, np.int8),
+            log_partition_error=np.zeros(m),
+            bound=np.full(m, np.nan),
             errors={},
         )
 
 
-def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Columns:
-    """Exact inference on potentials of equal numbers of leaves.
+def solve_group(
+    potentials: Sequence[Potential], entropy: bool = False, policy: Policy = DEFAULT
+) -> Columns:
+    """Inference on potentials of equal numbers of leaves.
 
     Parameters
     ----------
@@ -91,19 +109,26 @@ def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Colum
         At least one.
     entropy : bool
         Whether the entropies of the posteriors are wanted.
+    policy : Policy
+        Up to how many leaves it is exact, and what is done beyond.
     """
     columns = Columns.blank(len(potentials), potentials[0].n_leaves)
-    stacks, left = _sort(potentials)
+    few = potentials[0].n_leaves <= policy.max_leaves
+    stacks, left = _sort(potentials) if few else ([], [*range(len(potentials))])
     for stack in stacks:
         left += _solve_together(columns, stack, entropy)
-    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy)
+    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy, policy)
     return columns
 
 
 def solve_jets(
-    model: JetPotential, momenta: FloatArray, parameters: Mapping[str, Any], entropy: bool = False
+    model: JetPotential,
+    momenta: FloatArray,
+    parameters: Mapping[str, Any],
+    entropy: bool = False,
+    policy: Policy = DEFAULT,
 ) -> Columns:
-    """Exact inference on jets of equal numbers of particles.
+    """Inference on jets of equal numbers of particles.
 
     Parameters
     ----------
@@ -119,7 +144,7 @@ def solve_jets(
     m, n, _ = momenta.shape
     columns = Columns.blank(m, n)
     left = list(range(m))
-    if m > 0 and n <= MOST_LEAVES:
+    if m > 0 and n <= min(MOST_LEAVES, policy.max_leaves):
         from hctrellis.kernels.products import minkowski_products
 
         one = with_parameters(model, tuple(parameters.items()))
@@ -131,7 +156,8 @@ def solve_jets(
         products = minkowski_products(np.take(momenta.T, lanes, axis=-1))
         stack = _Stack((one.code(),), np.arange(m), [products], *params)
         left = _solve_together(columns, stack, entropy)
-    _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
+    models = ((row, model(momenta[row], **parameters)) for row in left)
+    _solve_apart(columns, models, entropy, policy)
     return columns
 
 
@@ -157,7 +183,12 @@ def weigh_jets(
 
 
 def explain(error: Exception) -> str:
-    """An error in one line; its type is named unless it is a ValueError, which explains itself."""
+    """An error in one line; its type is named unless it is a ValueError, which explains itself.
+
+    It says the same in every run.
+    """
+    if isinstance(error, TooLargeError) and error.lasting is not None:
+        return error.lasting
     name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     return name + " ".join(str(error).split())
 
@@ -166,31 +197,39 @@ def explain(error: Exception) -> str:
 
 
 def _solve_apart(
-    columns: Columns, potentials: Iterable[tuple[int, Potential]], entropy: bool
+    columns: Columns,
+    potentials: Iterable[tuple[int, Potential]],
+    entropy: bool,
+    policy: Policy,
 ) -> None:
     """One potential after the other, each with its row."""
     for row, potential in potentials:
         check_stop()
         try:
-            _fill(columns, row, potential, entropy)
+            _fill(columns, row, potential, entropy, policy)
         except StoppedError:
             raise
         except Exception as error:  # a user's function may raise anything
             columns.errors[row] = explain(error)
 
 
-def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None:
-    trellis = FullTrellis(potential.n_leaves)
-    post = Posterior(trellis.solve(potential, threads=1), trellis, threads=1)
-    log_partition, n_trees = post.log_partition, post.n_trees
-    possible = log_partition > -math.inf
+def _fill(columns: Columns, i: int, potential: Potential, entropy: bool, policy: Policy) -> None:
+    post = policy.solve(potential, threads=1)
+    columns.method[i] = METHODS.index(post.method)
+    log_partition = None if post.method == "sparse" else post.log_partition
+    if isinstance(post, Posterior) and post.is_exact:
+        columns.n_trees[i] = post.n_trees
+    else:
+        error = post.log_partition_error
+        columns.log_partition_error[i] = math.nan if error is None else error
+        columns.bound[i] = post.log_partition_bound
+    possible = post.log_partition_bound > -math.inf
     if possible:
         columns.children[i] = post.map_tree.children
-    if possible and entropy:
-        columns.entropy[i] = post.entropy
+    if possible and entropy and log_partition is not None:
+        columns.entropy[i] = max(0.0, log_partition - post.expected_log_weight)
     columns.map_log_weight[i] = post.map_log_weight if possible else -math.inf
-    columns.log_partition[i] = log_partition
-    columns.n_trees[i] = n_trees
+    columns.log_partition[i] = math.nan if log_partition is None else log_partition
 
 
 # ---- side by side -----------------------------------------------------------------------------

@@ -195,7 +195,8 @@ class Posterior(BasePosterior):
         if math.isnan(mean):
             return math.inf
         cross = other.log_partition - mean
-        return max(0.0, cross - self.entropy)
+        own = self.log_partition - self._solution.moments[0]  # the entropy, rounded alike
+        return max(0.0, cross - own)
 
     # ---- the best tree ------------------------------------------------------------------------
 

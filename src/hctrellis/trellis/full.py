@@ -120,7 +120,9 @@ class FullTrellis:
                 f"exact inference over {self.n_leaves} leaves needs about "
                 f"{show_bytes(needed)} of memory, and {show_bytes(available)} are available "
                 f"(at most {MAX_LEAVES} leaves in any case); use fewer leaves, or a sparse "
-                "trellis: infer(potential, trellis=grow(potential))"
+                "trellis: infer(potential, trellis=grow(potential))",
+                lasting=f"exact inference over {self.n_leaves} leaves needs about "
+                f"{show_bytes(needed)} of memory, more than there is; lower max_leaves",
             )
 
 
