@@ -34,7 +34,7 @@ from hctrellis.batch.chunks import PotentialChunk, longest_first
 from hctrellis.clusters import n_trees
 from hctrellis.simulate import ginkgo
 from hctrellis.support.fingerprint import fingerprint
-from hctrellis.trees.newick import newick_many
+from hctrellis.trees.newick import newick_many, read_plain
 
 SIZES = (5, 1, 2, 7, 3, 2, 5, 8, 1, 4, 6, 5)
 JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
@@ -1166,3 +1166,46 @@ def test_without_the_extra_of_a_scheduler(module, scheduler, extra, monkeypatch)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf'pip install "hctrellis\[{extra}\]"'):
         batch(scheduler=scheduler)
+
+
+# ---- true trees -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        (hct.Ginkgo, {"lam": 1.5, "t_cut": 16.0, "lam_root": 2.0}),
+        (hct.Ginkgo, {"lam": 1.5, "t_cut": 16.0, "non_stop": True}),
+        (hct.JetMass, {"lam": 1.5}),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_trees_of_jets_are_weighed_together(model, parameters, n):
+    """As `log_weight` does it, for trees that are possible and others."""
+    jets = np.array([momenta(n, seed) for seed in range(20)]) * 10
+    rng = np.random.default_rng(n)
+    trees = [hct.infer(hct.BetaSplitting(n)).sample(1, rng)[0] for _ in jets]
+    children = np.array([tree.children for tree in trees])
+    found = lanes.weigh_jets(model, jets, children, parameters)
+    wanted = lanes.weigh_group([model(jet, **parameters) for jet in jets], children)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
+
+
+WRONG = ["((0,1),02);", "((0,1),3);", "((0,1),1);", "((0,1,2));", "(0,1),2;", "((0,1),2);;", ""]
+WRONG += ["((0,1)2);", "((,1),2);", "(((0,1),2));", "((0,1),99999999999999999999);", "(" * 99]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_trees_that_are_not_plain(text):
+    children = np.zeros((2, 2, 2), int)
+    assert read_plain([text, "(2,(1,0));"], children).tolist() == [False, True]
+    assert children[1].tolist() == [[1, 0], [2, 3]]
+
+
+@given(st.data())
+def test_plain_trees_are_read_as_others(data):
+    n = data.draw(st.integers(1, 12))
+    tree = hct.infer(hct.BetaSplitting(n)).sample(1, data.draw(st.integers(0, 99)))[0]
+    children = np.zeros((1, n - 1, 2), int)
+    assert read_plain([tree.to_newick()], children).all()
+    assert hct.Tree(children[0], labels=map(str, range(n))) == tree

@@ -36,6 +36,7 @@ from hctrellis.support.arrow import arrow
 from hctrellis.support.checks import default_labels
 from hctrellis.support.fingerprint import fingerprint
 from hctrellis.tree import Tree
+from hctrellis.trees.newick import newick_many, read_plain
 
 if TYPE_CHECKING:
     from hctrellis.support.types import BoolArray, FloatArray, IntArray
@@ -295,8 +296,6 @@ class AnswerColumns:
         self._write_trees(rows, found.children, solved & (found.map_log_weight > -math.inf))
 
     def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:
-        from hctrellis.trees.newick import newick_many
-
         possible = possible & self._writable(rows)
         if not possible.all():
             rows, children = rows[possible], children[possible]
@@ -332,11 +331,21 @@ class AnswerColumns:
 
     def weigh_true_trees(self, rows: IntArray) -> None:
         """Fill in the log weights of the true trees of a group."""
-        read = {int(row): tree for row in rows if (tree := self._true_tree(row)) is not None}
-        if read:
-            places = np.array([*read])
-            children = np.array([tree.children for tree in read.values()])
-            self.numbers["true_log_weight"][places] = self.chunk.weigh_trees(places, children)
+        given = self.chunk.trees
+        assert given is not None
+        known = [row for row in rows if given[row] is not None and int(row) not in self.errors]
+        children = np.zeros((len(known), int(self.chunk.sizes[rows[0]]) - 1, 2), np.int64)
+        plain = np.zeros(len(known), bool)
+        if self.chunk.labels(rows) is None:
+            plain = read_plain([str(given[row]) for row in known], children)
+        for i in np.flatnonzero(~plain):
+            tree = self._true_tree(known[i])
+            if tree is not None:
+                children[i], plain[i] = tree.children, True
+        places = np.array(known, np.int64)[plain]
+        if len(places) > 0:
+            found = self.chunk.weigh_trees(places, children[plain])
+            self.numbers["true_log_weight"][places] = found
 
     def _true_tree(self, row: int) -> Tree | None:
         assert self.chunk.trees is not None

@@ -178,8 +178,48 @@ def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArr
 def weigh_jets(
     model: JetPotential, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
 ) -> FloatArray:
-    """The log weights of one tree for each jet, given by its `Tree.children`."""
-    return weigh_group([model(jet, **parameters) for jet in momenta], children)
+    """The log weights of one tree for each jet, given by its `Tree.children`; all at once."""
+    from hctrellis.kernels.products import minkowski_products
+
+    m, n, _ = momenta.shape
+    one = with_parameters(model, tuple(parameters.items()))
+    members = np.zeros((m, 2 * n - 1, n))
+    members[:, :n] = np.eye(n)
+    rows = np.arange(m)
+    for k in range(n - 1):
+        members[:, n + k] = members[rows, children[:, k, 0]] + members[rows, children[:, k, 1]]
+    products = np.ascontiguousarray(minkowski_products(momenta.T).T).swapaxes(1, 2)
+    squares = np.einsum("mki,mki->mk", members @ products, members)
+    weights = np.zeros(m)
+    with np.errstate(all="ignore"):
+        for splits, root in ((slice(0, n - 2), False), (slice(n - 2, n - 1), True)):
+            if n > 1:
+                weights += _weigh_splits(one, squares, members, children[:, splits], splits, root)
+    return weights
+
+
+def _weigh_splits(
+    model: Ginkgo | JetMass,
+    squares: FloatArray,
+    members: FloatArray,
+    children: IntArray,
+    splits: slice,
+    root: bool,
+) -> FloatArray:
+    """The sum of log psi over some splits of trees, one tree for each jet."""
+    n = members.shape[2]
+    described, own = model.code().describe(members.sum(axis=2), (squares,), model.params(root))
+    lefts, rights = children[..., 0], children[..., 1]
+    features = [np.broadcast_to(feature, squares.shape) for feature in described]
+    left, right = (
+        [np.take_along_axis(feature, side, axis=1) for feature in features]
+        for side in (lefts, rights)
+    )
+    parent = [feature[:, n:][:, splits] for feature in features]
+    single = np.array([lefts < n, rights < n])
+    found: FloatArray = model.evaluate(left, right, parent, root, single, None)
+    total: FloatArray = (found + np.broadcast_to(own, squares.shape)[:, n:][:, splits]).sum(axis=1)
+    return total
 
 
 def explain(error: Exception) -> str:
