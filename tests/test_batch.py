@@ -277,6 +277,61 @@ def test_newick_of_many_trees(data):
     assert found == [tree.to_newick() for tree in trees]
 
 
+# ---- other components -------------------------------------------------------------------------
+
+
+def angular(along="eta", time="mass"):
+    """The jets as columns of other components."""
+    columns = {"pt": [], "phi": [], along: [], time: []}
+    for jet in JETS:
+        e, px, py, pz = jet.T
+        mass = np.sqrt(np.maximum(0, e**2 - px**2 - py**2 - pz**2))
+        values = {
+            "pt": np.hypot(px, py),
+            "phi": np.arctan2(py, px),
+            "eta": np.arcsinh(pz / np.hypot(px, py)),
+            "theta": np.arctan2(np.hypot(px, py), pz),
+            "rapidity": np.arctanh(pz / e),
+            "pz": pz,
+            "mass": mass,
+            "E": e,
+        }
+        for name, lists in columns.items():
+            lists.append(values[name].tolist())
+    return columns
+
+
+@pytest.mark.parametrize("time", ["mass", "E"])
+@pytest.mark.parametrize("along", ["eta", "rapidity", "theta", "pz"])
+def test_other_components(along, time, tmp_path):
+    """In Arrow tables, Parquet files, Awkward arrays and records of NumPy."""
+    columns = angular(along, time)
+    pq.write_table(pa.table(columns), tmp_path / "jets.parquet")
+    zipped = ak.zip({name: ak.Array(lists) for name, lists in columns.items()})
+    records_of = [
+        np.rec.fromarrays([lists[i] for lists in columns.values()], names=[*columns])
+        for i in range(len(JETS))
+    ]
+    wanted = batch().to_arrow()["log_partition"].to_pylist()
+    for data in (pa.table(columns), tmp_path / "jets.parquet", zipped, records_of):
+        found = batch(data).to_arrow()
+        assert found["error"].null_count == len(JETS)
+        assert found["log_partition"].to_pylist() == pytest.approx(wanted, rel=1e-7)
+
+
+def test_objects_of_vector(answers):
+    jets = [[vector.obj(E=e, px=x, py=y, pz=z) for e, x, y, z in jet] for jet in JETS]
+    assert batch(jets).to_arrow() == answers
+    arrays = [vector.array({name: jet[:, i] for i, name in enumerate(NAMES)}) for jet in JETS]
+    assert batch(arrays).to_arrow() == answers
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame])
+def test_tables_without_lists_are_refused(make):
+    with pytest.raises(TypeError, match="give an Awkward array, an Arrow table"):
+        batch(make({name: [1.0, 2.0] for name in NAMES}))
+
+
 # ---- true trees -------------------------------------------------------------------------------
 
 
@@ -529,8 +584,10 @@ def test_vertices_are_no_momenta(answers):
     """x, y, z, t beside pt, eta, phi or px, py, pz are where a particle comes from."""
     tracks = ak.Array([[dict.fromkeys(TRACK, 1.0)] * 3])
     for data in (tracks, ak.Array({"Track": tracks})):
-        with pytest.raises(ValueError, match=r"no momenta: .*pt, eta and phi must be converted"):
-            batch(data)
+        (row,) = rows(batch(data))
+        energy = math.sqrt(1 + math.cosh(1) ** 2)
+        particle = [energy, math.cos(1), math.sin(1), math.sinh(1)]
+        assert_same(row, expected(hct.Ginkgo([particle] * 3, **GINKGO)))
     with pytest.raises(ValueError, match="no momenta"):
         batch(ak.Array([[dict.fromkeys(("px", "py", "pz", "x", "y", "z", "t"), 1.0)]]))
     vertex = {name: 7.0 * records()["E"] for name in ("X", "Y", "Z", "T")}

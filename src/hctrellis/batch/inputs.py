@@ -30,7 +30,7 @@ from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 MODELS: dict[str, JetPotential] = {"ginkgo": Ginkgo, "jetmass": JetMass}
 READ_ROWS = 20_000  # jets of a file in memory at a time; a whole chunk if that is more
@@ -400,6 +400,12 @@ def _as_particles(data: Any, column: str | None) -> Particles:
         raise TypeError(f"column was given, but jets as {type(data).__name__} have no columns")
     if isinstance(data, Jets):
         return Particles(data.momenta, data.n_leaves, {})
+    if isinstance(data, Mapping) or hasattr(data, "iterrows"):
+        raise TypeError(
+            f"jets cannot be taken from a {type(data).__name__}, whose rows may be jets or "
+            "particles; give an Awkward array, an Arrow table (pyarrow.table(...), one row per jet "
+            "with lists of components), or a list with an array of shape (n, 4) for each jet"
+        )
     if isinstance(data, Iterable):
         return _from_arrays(data)
     raise TypeError(
@@ -412,7 +418,7 @@ def _from_arrays(jets: Iterable[Any]) -> Particles:
     """The particles of jets given as arrays of shape (n, 4)."""
     blocks = []
     for row, jet in enumerate(jets):
-        block = as_floats(jet, f"jet {row}") if len(jet) else np.empty((0, 4))
+        block = _rows(jet, f"jet {row}") if len(jet) else np.empty((0, 4))
         if block.ndim != 2 or block.shape[1] != 4:
             raise ValueError(
                 f"jet {row} has shape {block.shape}; expected a row (E, px, py, pz) per particle"
@@ -420,3 +426,12 @@ def _from_arrays(jets: Iterable[Any]) -> Particles:
         blocks.append(block)
     sizes = np.array([len(block) for block in blocks], np.int64)
     return Particles(np.concatenate([np.empty((0, 4)), *blocks]), sizes, {})
+
+
+def _rows(jet: Any, what: str) -> FloatArray:
+    """The momenta of a jet: numbers, records of NumPy, or objects with E, px, py and pz."""
+    if getattr(getattr(jet, "dtype", None), "names", None):
+        return layout.from_fields(jet, what)
+    if all(hasattr(jet[0], name) for name in layout.COMPONENTS):
+        jet = [[getattr(particle, name) for name in layout.COMPONENTS] for particle in jet]
+    return as_floats(jet, what)

@@ -58,8 +58,10 @@ def infer_many(
     ----------
     data : list or iterator of Potential, or jets
         Jets are an Awkward array (a list per jet of records E, px, py, pz, or a `vector` array of
-        momenta), `hctrellis.simulate.Jets`, an Arrow table, a list of arrays of shape (n, 4), or
-        the path of a Parquet file, which is read piece by piece.
+        momenta), `hctrellis.simulate.Jets`, an Arrow table, a list of arrays of shape (n, 4), of
+        NumPy arrays of records or of lists of `vector` objects, or the path of a Parquet file,
+        which is read piece by piece. Momenta may also be given as pt, phi, one of eta, rapidity,
+        theta and pz, and mass (which counts, if both are there) or E.
     potential : Ginkgo, JetMass, "ginkgo" or "jetmass", optional
         The model of the jets; simulated jets bring their own.
     column : str, optional
