@@ -79,6 +79,7 @@ class PaperPart(StrEnum):
     genomics = "genomics"
     complexity = "complexity"
     runtime = "runtime"
+    w_jets = "w-jets"
 
 
 class JetModel(StrEnum):
