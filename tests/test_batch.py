@@ -41,8 +41,8 @@ JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
 DATA = Path(__file__).parents[2] / "shared" / "data"
 GINKGO = {"lam": 1.5, "t_cut": 0.5}
 NAMES = ("E", "px", "py", "pz")
-ALWAYS = ["n_leaves", "log_partition", "log_partition_error", "bound", "method", "map_log_weight"]
-ALWAYS += ["map_tree", "n_trees", "repaired", "error"]
+ALWAYS = ["n_leaves", "log_partition", "map_log_weight", "map_tree", "n_trees"]
+ALWAYS += ["method", "log_partition_error", "bound", "repaired", "error"]
 
 
 def records(jets=JETS, names=NAMES):

@@ -14,6 +14,7 @@ from hctrellis.batch import BatchResult, infer_many
 from hctrellis.build.grow import Growth, grow
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.infer import infer
+from hctrellis.lund import cambridge_tree, lund_coordinates, lund_plane
 from hctrellis.posterior.base import BasePosterior, NoTreeError
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
@@ -66,12 +67,15 @@ __all__ = [
     "beam_search",
     "bootstrap_support",
     "build",
+    "cambridge_tree",
     "choose_beta",
     "greedy",
     "grow",
     "infer",
     "infer_many",
     "local_search",
+    "lund_coordinates",
+    "lund_plane",
     "orders",
     "report_html",
     "sample_posterior",
