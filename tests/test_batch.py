@@ -319,6 +319,55 @@ def test_other_components(along, time, tmp_path):
         assert found["log_partition"].to_pylist() == pytest.approx(wanted, rel=1e-7)
 
 
+@pytest.mark.parametrize("chunk_size", [None, 5])
+def test_each_jet_has_its_own_rate(chunk_size):
+    lams = np.linspace(0.5, 3.0, len(JETS)).round(1)
+    lams[4] = lams[3]
+    trees = [hct.infer(hct.Ginkgo(jet, **GINKGO)).map_tree for jet in JETS]
+    found = batch(
+        lam=lams, lam_root=2 * lams, chunk_size=chunk_size, true_trees=trees, entropy=True
+    )
+    for row, jet, lam, tree in zip(rows(found), JETS, lams, trees, strict=True):
+        model = hct.Ginkgo(jet, lam, 0.5, 2 * lam)
+        truth = row.pop("true_log_weight")
+        assert_same(row, expected(model))
+        assert truth == pytest.approx(model.log_weight(tree), rel=1e-12)
+    assert batch(lam=[1.5] * len(JETS)).to_arrow() == batch().to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("lam", "error", "message"),
+    [
+        ([1.0, 2.0], ValueError, "one number for all, or one for each jet"),
+        ([1.0] * 11 + [-1.0], ValueError, "lam must be"),
+        ([1.0] * 11 + [math.nan], ValueError, "lam"),
+    ],
+)
+def test_wrong_rates(lam, error, message):
+    with pytest.raises(error, match=message):
+        batch(lam=lam)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 5])
+def test_several_files(chunk_size, tmp_path, answers):
+    """As if they were one: in a folder, in the order of their names, or as a list."""
+    for i, (start, stop) in enumerate(pairwise([0, 3, 3, 4, len(JETS)])):
+        pq.write_table(table().slice(start, stop - start), tmp_path / f"part{i}.parquet")
+    (tmp_path / "notes.txt").write_text("not a part")
+    parts = sorted(tmp_path.glob("*.parquet"))
+    for data in (tmp_path, parts, [str(part) for part in parts]):
+        assert batch(data, chunk_size=chunk_size).to_arrow() == answers
+    out = batch(tmp_path, chunk_size=chunk_size, out=tmp_path / "out")
+    assert out.to_arrow() == answers
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(ValueError, match="is a folder without Parquet files"):
+        batch(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        batch([tmp_path / "none.parquet", tmp_path / "neither.parquet"])
+
+
 def test_objects_of_vector(answers):
     jets = [[vector.obj(E=e, px=x, py=y, pz=z) for e, x, y, z in jet] for jet in JETS]
     assert batch(jets).to_arrow() == answers

@@ -12,7 +12,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from hctrellis.batch.lanes import (
     METHODS,
     Columns,
     JetPotential,
+    Rates,
     explain,
     solve_group,
     solve_jets,
@@ -166,6 +167,8 @@ class JetChunk(Chunk):
         Those of all jets, one after the other.
     errors : mapping from int to str
         What is known to be wrong, by position; such a jet has no momenta here.
+    rates : mapping from str to array
+        Parameters of which each jet has its own.
     """
 
     model: JetPotential
@@ -174,6 +177,7 @@ class JetChunk(Chunk):
     sizes: IntArray
     errors: Mapping[int, str]
     trees: Sequence[str | None] | None = None
+    rates: Rates = field(default_factory=dict)
 
     def check(self) -> dict[int, str]:
         return dict(self._prepared.errors)
@@ -183,19 +187,25 @@ class JetChunk(Chunk):
         return self._prepared.repaired
 
     def solve(self, rows: IntArray, entropy: bool, policy: Policy) -> Columns:
-        return solve_jets(self.model, self._block(rows), self.parameters, entropy, policy)
+        rates = self._rates(rows)
+        return solve_jets(self.model, self._block(rows), self.parameters, entropy, policy, rates)
 
     def labels(self, rows: IntArray) -> None:
         return None
 
     def weigh_trees(self, rows: IntArray, children: IntArray) -> FloatArray:
-        return weigh_jets(self.model, self._block(rows), children, self.parameters)
+        rates = self._rates(rows)
+        return weigh_jets(self.model, self._block(rows), children, self.parameters, rates)
 
     def align(self, row: int, tree: Tree) -> Tree:
         return _align(tree, default_labels(int(self.sizes[row])))
 
     def fingerprint(self) -> str:
-        return fingerprint(self.momenta, self.sizes, self.trees, dict(self.errors))
+        told = [self.momenta, self.sizes, self.trees, dict(self.errors)]
+        return fingerprint(*told, *([dict(self.rates)] if self.rates else []))
+
+    def _rates(self, rows: IntArray) -> Rates:
+        return {name: values[rows] for name, values in self.rates.items()}
 
     def _block(self, rows: IntArray) -> FloatArray:
         """The momenta of jets of equal size, shape (m, n, 4)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from os import PathLike
@@ -20,7 +20,7 @@ import numpy as np
 
 from hctrellis.batch import momenta as layout
 from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk, seconds
-from hctrellis.batch.lanes import EXACT_LEAVES, JetPotential
+from hctrellis.batch.lanes import EXACT_LEAVES, NO_RATES, JetPotential, Rates
 from hctrellis.batch.momenta import Particles
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.jets import Ginkgo, JetMass
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
 MODELS: dict[str, JetPotential] = {"ginkgo": Ginkgo, "jetmass": JetMass}
+RATES = ("lam", "lam_root")  # of which each jet may have its own
 READ_ROWS = 20_000  # jets of a file in memory at a time; a whole chunk if that is more
 CHUNKS = 64  # of an input, if chunk_size is not given; each chunk ...
 MAX_CHUNK = 4000  # ... has at most this many data sets ...
@@ -158,7 +159,7 @@ class _JetSource(Source):
     def settings(self) -> dict[str, Any]:
         return {"potential": self.model.__name__, **self.parameters}
 
-    def chunk(self, particles: Particles, trees: Trees) -> JetChunk:
+    def chunk(self, particles: Particles, trees: Trees, rates: Rates = NO_RATES) -> JetChunk:
         """A chunk of these jets."""
         return JetChunk(
             self.model,
@@ -167,6 +168,7 @@ class _JetSource(Source):
             particles.sizes,
             particles.errors,
             trees,
+            rates,
         )
 
 
@@ -176,6 +178,7 @@ class JetArrays(_JetSource):
 
     particles: Particles
     trees: Trees
+    rates: Rates = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -188,7 +191,9 @@ class JetArrays(_JetSource):
     def chunks(self, size: int) -> Iterator[Chunk]:
         for start in range(0, max(1, self.rows), size):
             stop = min(start + size, self.rows)
-            yield self.chunk(self.particles.cut(start, stop), self.trees and self.trees[start:stop])
+            rates = {name: values[start:stop] for name, values in self.rates.items()}
+            trees = self.trees and self.trees[start:stop]
+            yield self.chunk(self.particles.cut(start, stop), trees, rates)
 
 
 @dataclass(frozen=True)
@@ -217,8 +222,6 @@ class JetFile(_JetSource):
 
     @cached_property
     def _file(self) -> Any:
-        if self.path.is_dir():
-            raise ValueError(f"{self.path} is a folder; give a Parquet file with jets")
         return open_parquet(self.path)
 
     @cached_property
@@ -263,6 +266,38 @@ class JetFile(_JetSource):
         columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
         check_size(self._file, self.path, columns, whole=False)
         return columns
+
+
+@dataclass(frozen=True)
+class JetFiles(_JetSource):
+    """Jets in several Parquet files, one after the other."""
+
+    files: tuple[JetFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        return np.concatenate([file.sizes for file in self.files])
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        waiting = Particles(np.empty((0, 4)), np.empty(0, np.int64), {})
+        trees: list[str | None] | None = [] if self.files[0].tree_column else None
+        for file in self.files:
+            for particles, more in file._read(max(size, READ_ROWS)):
+                waiting = waiting.joined(particles)
+                trees = None if trees is None else [*trees, *(more or ())]
+                start = 0
+                while len(waiting) - start >= size:
+                    stop = start + size
+                    yield self.chunk(waiting.cut(start, stop), trees and trees[start:stop])
+                    start = stop
+                waiting = waiting.cut(start, len(waiting))
+                trees = None if trees is None else trees[start:]
+        if len(waiting) > 0 or self.rows == 0:
+            yield self.chunk(waiting, trees)
 
 
 def _full_batches(batches: Iterable[Any], step: int) -> Iterator[Any]:
@@ -310,11 +345,20 @@ def as_source(
         named = {} if column is None else {"column": column}
         return _as_potentials(data, true_trees, {**named, **parameters}, lasting)
     model = _as_model(potential)
-    parameters = _as_parameters(model, parameters)
-    if isinstance(data, str | PathLike):
+    rates = {name: v for name, v in parameters.items() if name in RATES and np.ndim(v) > 0}
+    firsts = {name: np.ravel(values)[:1] for name, values in rates.items()}
+    if any(len(first) == 0 for first in firsts.values()):
+        firsts = dict.fromkeys(rates, np.ones(1))  # of no jets
+    ones = {name: float(first[0]) for name, first in firsts.items()}
+    parameters = _as_parameters(model, {**parameters, **ones})
+    paths = _as_paths(data)
+    if paths:
         if not isinstance(true_trees, str | None):
             raise TypeError("true_trees must be the name of a column when the jets are in a file")
-        return JetFile(model, parameters, Path(data), true_trees, column)
+        if rates:
+            raise TypeError(f"{next(iter(rates))} must be one number when the jets are in a file")
+        files = [JetFile(model, parameters, path, true_trees, column) for path in paths]
+        return files[0] if len(files) == 1 else JetFiles(model, parameters, tuple(files))
     particles = _as_particles(data, column)
     trees = _as_trees(true_trees)
     if trees is not None and len(trees) != len(particles):
@@ -322,7 +366,38 @@ def as_source(
             f"{len(trees)} true trees were given for {len(particles)} jets; give a tree or None "
             "for each jet"
         )
-    return JetArrays(model, parameters, particles, trees)
+    each = {name: _as_rates(model, parameters, name, v, particles) for name, v in rates.items()}
+    return JetArrays(model, parameters, particles, trees, each)
+
+
+def _as_rates(
+    model: JetPotential, parameters: Mapping[str, Any], name: str, given: Any, jets: Particles
+) -> FloatArray:
+    """A number for each jet, which the model accepts."""
+    values = as_floats(given, name)
+    if values.shape != (len(jets),):
+        raise ValueError(
+            f"{name} has the shape {values.shape} for {len(jets)} jets; give one number for all, "
+            "or one for each jet"
+        )
+    for value in [values.min(), values.max()] if len(values) > 0 else []:  # NaN is both
+        model([[1.0, 0.0, 0.0, 0.0]], **{**parameters, name: float(value)})
+    return values
+
+
+def _as_paths(data: Any) -> list[Path]:
+    """The files that are meant: one, several, or those of a folder in the order of their names."""
+    if isinstance(data, list | tuple) and data and isinstance(data[0], str | PathLike):
+        return [path for item in data for path in _as_paths(item)]
+    if not isinstance(data, str | PathLike):
+        return []
+    path = Path(data)
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.parquet"))
+    if not found:
+        raise ValueError(f"{path} is a folder without Parquet files; give one with jets, or a file")
+    return found
 
 
 def _as_potentials(

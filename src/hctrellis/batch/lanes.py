@@ -44,6 +44,9 @@ EXACT_LEAVES = 20  # of a data set that is solved exactly by default: a second o
 METHODS = ("exact", "sparse", "sampled")
 DEFAULT = Policy(EXACT_LEAVES, "sparse")
 
+Rates: TypeAlias = Mapping[str, "FloatArray"]
+"""Parameters of which each jet has its own: a number for each."""
+NO_RATES: Rates = {}
 JetPotential: TypeAlias = type[Ginkgo] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
 
@@ -127,6 +130,7 @@ def solve_jets(
     parameters: Mapping[str, Any],
     entropy: bool = False,
     policy: Policy = DEFAULT,
+    rates: Rates = NO_RATES,
 ) -> Columns:
     """Inference on jets of equal numbers of particles.
 
@@ -149,16 +153,28 @@ def solve_jets(
 
         one = with_parameters(model, tuple(parameters.items()))
         lanes = _lanes(m)
-        params = [
-            np.repeat(np.array(one.params(root))[:, None], len(lanes), axis=1)
-            for root in (False, True)
-        ]
+        params = [_jet_params(model, parameters, rates, lanes, root) for root in (False, True)]
         products = minkowski_products(np.take(momenta.T, lanes, axis=-1))
         stack = _Stack((one.code(),), np.arange(m), [products], *params)
         left = _solve_together(columns, stack, entropy)
-    models = ((row, model(momenta[row], **parameters)) for row in left)
+    models = ((row, model(momenta[row], **of_jet(parameters, rates, row))) for row in left)
     _solve_apart(columns, models, entropy, policy)
     return columns
+
+
+def of_jet(parameters: Mapping[str, Any], rates: Rates, row: int) -> dict[str, Any]:
+    """The parameters of one jet."""
+    return {**parameters, **{name: float(values[row]) for name, values in rates.items()}}
+
+
+def _jet_params(
+    model: JetPotential, parameters: Mapping[str, Any], rates: Rates, lanes: IntArray, root: bool
+) -> FloatArray:
+    """What the split function takes, a column for each jet."""
+    jets = [0] if not rates else range(len(next(iter(rates.values()))))
+    each = (tuple(of_jet(parameters, rates, row).items()) for row in jets)
+    columns = np.array([with_parameters(model, given).params(root) for given in each]).T
+    return np.ascontiguousarray(columns[:, lanes if rates else np.zeros(len(lanes), int)])
 
 
 @lru_cache(maxsize=16)
@@ -176,9 +192,21 @@ def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArr
 
 
 def weigh_jets(
-    model: JetPotential, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
+    model: JetPotential,
+    momenta: FloatArray,
+    children: IntArray,
+    parameters: Mapping[str, Any],
+    rates: Rates = NO_RATES,
 ) -> FloatArray:
     """The log weights of one tree for each jet, given by its `Tree.children`; all at once."""
+    if rates:  # those with the same parameters together
+        found = np.empty(len(momenta))
+        distinct, which = np.unique(np.column_stack([*rates.values()]), axis=0, return_inverse=True)
+        for i in range(len(distinct)):
+            rows = np.flatnonzero(which.ravel() == i)
+            given = of_jet(parameters, rates, int(rows[0]))
+            found[rows] = weigh_jets(model, momenta[rows], children[rows], given)
+        return found
     from hctrellis.kernels.products import minkowski_products
 
     m, n, _ = momenta.shape

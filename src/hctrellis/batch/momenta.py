@@ -91,6 +91,15 @@ class Particles:
         errors = {row - start: text for row, text in self.errors.items() if start <= row < stop}
         return Particles(self.momenta[first:last], self.sizes[start:stop], errors)
 
+    def joined(self, other: Particles) -> Particles:
+        """These jets, and then others."""
+        errors = {len(self) + row: text for row, text in other.errors.items()}
+        return Particles(
+            np.concatenate([self.momenta, other.momenta]),
+            np.concatenate([self.sizes, other.sizes]),
+            {**self.errors, **errors},
+        )
+
     @cached_property
     def _ends(self) -> IntArray:
         """Where the jets end in `momenta`, after a 0."""

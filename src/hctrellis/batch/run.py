@@ -59,9 +59,10 @@ def infer_many(
     data : list or iterator of Potential, or jets
         Jets are an Awkward array (a list per jet of records E, px, py, pz, or a `vector` array of
         momenta), `hctrellis.simulate.Jets`, an Arrow table, a list of arrays of shape (n, 4), of
-        NumPy arrays of records or of lists of `vector` objects, or the path of a Parquet file,
-        which is read piece by piece. Momenta may also be given as pt, phi, one of eta, rapidity,
-        theta and pz, and mass (which counts, if both are there) or E.
+        NumPy arrays of records or of lists of `vector` objects, or the path of a Parquet file, of
+        several, or of a folder with some, which are read piece by piece. Momenta may also be given
+        as pt, phi, one of eta, rapidity, theta and pz, and mass (which counts, if both are there)
+        or E.
     potential : Ginkgo, JetMass, "ginkgo" or "jetmass", optional
         The model of the jets; simulated jets bring their own.
     column : str, optional
@@ -104,7 +105,8 @@ def infer_many(
         True shows a progress bar; a callable is called as progress(data sets done, in all).
     **parameters
         Those of the model of the jets: ``lam``, ``t_cut``, ..., and ``on_shell``, which says
-        whether jets with space-like particles are repaired or refused (see `Ginkgo`).
+        whether jets with space-like particles are repaired or refused (see `Ginkgo`). ``lam`` and
+        ``lam_root`` may be arrays with a number for each jet, if the jets are in memory.
 
     Returns
     -------

@@ -82,9 +82,9 @@ def plot_lund(
         primary = np.asarray(plane.level) == 0
         probable = np.asarray(plane.probability)[primary] if "probability" in plane.fields else 0.5
         area = 25 + 75 * np.broadcast_to(probable, places[0].shape)
-        look = {"facecolor": color, "edgecolor": "white"}
+        look: dict[str, Any] = {"facecolor": color, "edgecolor": "white"}
         if name != "MAP tree":  # hollow, so that both can be seen where they agree
-            look, area = {"facecolor": "none", "edgecolor": color, "linewidth": 1.6}, 90.0
+            look, area = {"facecolor": "none", "edgecolor": color, "linewidth": 1.6}, area + 40
         ax.scatter(*places, area, marker=mark, label=name, **look)
     ax.set_xlabel("ln 1/Δ")
     ax.set_ylabel("ln kt")
