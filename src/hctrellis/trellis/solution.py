@@ -287,32 +287,12 @@ class CompiledSolution(FullSolution):
 
     @cached_property
     def entropy(self) -> float:
-        if self.terms.linear:
-            return max(0.0, self.log_partition - self._linear_mean())
         spent = np.zeros(self.best.size)
         p = self._around(None, spent)
         p[self.root] = 1.0
         p[self.vertices.leaves] = 0.0  # leaves are not split
         clusters = p * np.log(p, out=np.zeros(p.size), where=p > 0)
         return max(0.0, float(clusters.sum() - spent.sum()))
-
-    def _linear_mean(self) -> float:
-        """The mean of the log weight of a tree, which is a sum over its clusters.
-
-        log psi = a(P) + gain(L) |R| + gain(R) |L|, and |R| = |P| - |L|.
-        """
-        p, terms = self.probabilities, self.terms
-        total = 0.0
-        if terms.node.size > 0:
-            split = p.copy()
-            split[self.vertices.leaves] = 0.0
-            total += float(split @ np.where(split > 0, terms.node, 0.0))
-        if terms.codes:
-            gain, sizes = terms.features
-            siblings = self.around(p * sizes) - sizes * p  # expected numbers of leaves
-            siblings[self.root] = 0.0
-            total += LOG2E * float(gain @ siblings)
-        return total / LOG2E + self.constant
 
     def _around(self, amounts: FloatArray | None, spent: FloatArray) -> FloatArray:
         terms = self.terms
