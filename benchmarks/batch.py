@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,6 +203,42 @@ def from_file_to_parquet() -> float:
         return best_seconds(lambda: run_python(*command))
 
 
+CLIFF_SIZES = (16, 18)  # leaves of the jet whose entropy is timed
+TRUE_TREES = 20_000
+W_JETS = 60
+
+
+def cpu_seconds(function: Callable[[], object], rounds: int = 3) -> float:
+    """The least CPU time of several calls, after one that compiles."""
+    function()
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def cliff_targets(targets: Targets) -> None:
+    """What is asked for beside the inference costs no more than a few times as much."""
+    for n in CLIFF_SIZES:
+        model = ginkgo(1, n_leaves=n, t_cut=4.0, rng=n)[0].potential()
+        plain = cpu_seconds(lambda model=model: hct.infer(model, threads=1))
+        both = cpu_seconds(lambda model=model: hct.infer(model, threads=1).entropy)
+        targets.at_most(f"{n} leaves: entropy / inference, CPU", 3, (both - plain) / plain)
+    jets = ginkgo(TRUE_TREES, n_leaves=(5, 10), rng=1)
+    trees = jets.newicks()
+    without = cpu_seconds(lambda: infer(jets))
+    with_trees = cpu_seconds(lambda: hct.infer_many(jets, true_trees=trees, scheduler="serial"))
+    name = f"{TRUE_TREES:,} jets: with the weights of true trees / without, CPU"
+    targets.at_most(name, 2, with_trees / without)
+    some = ginkgo(W_JETS, "w", n_leaves=(14, 18), rng=1)
+    batch = cpu_seconds(lambda: infer(some), 1)
+    loop = cpu_seconds(lambda: [hct.infer(j.potential(), threads=1).map_tree for j in some], 1)
+    name = f"{W_JETS} W jets of 14 to 18 leaves: `infer_many` / `infer` in a loop, CPU"
+    targets.at_most(name, 2, batch / loop)
+
+
 def gains() -> Iterator[Gain]:
     yield local_gain("threads")
     yield local_gain("processes")
@@ -213,6 +250,7 @@ def measure() -> str:
     targets = Targets()
     others = beside()
     beside_targets(targets, others)
+    cliff_targets(targets)
     speeds = rates()
     found = list(gains())
     if default_threads() >= 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,17 +30,19 @@ from hypothesis import strategies as st
 import hctrellis as hct
 from gallery import momenta, points, similarities
 from hctrellis.batch import engines, inputs, lanes, run, store
+from hctrellis.batch.chunks import PotentialChunk, longest_first
 from hctrellis.clusters import n_trees
 from hctrellis.simulate import ginkgo
 from hctrellis.support.fingerprint import fingerprint
-from hctrellis.trees.newick import newick_many
+from hctrellis.trees.newick import newick_many, read_plain
 
 SIZES = (5, 1, 2, 7, 3, 2, 5, 8, 1, 4, 6, 5)
 JETS = [momenta(n, seed) for seed, n in enumerate(SIZES)]
 DATA = Path(__file__).parents[2] / "shared" / "data"
 GINKGO = {"lam": 1.5, "t_cut": 0.5}
 NAMES = ("E", "px", "py", "pz")
-ALWAYS = ["n_leaves", "log_partition", "map_log_weight", "map_tree", "n_trees", "repaired", "error"]
+ALWAYS = ["n_leaves", "log_partition", "map_log_weight", "map_tree", "n_trees"]
+ALWAYS += ["method", "log_partition_error", "bound", "repaired", "error"]
 
 
 def records(jets=JETS, names=NAMES):
@@ -73,6 +77,9 @@ def expected(potential):
     return {
         "n_leaves": potential.n_leaves,
         "log_partition": post.log_partition,
+        "log_partition_error": 0.0,
+        "bound": post.log_partition,
+        "method": "exact",
         "map_log_weight": post.map_log_weight if possible else -math.inf,
         "map_tree": post.map_tree.to_newick() if possible else None,
         "n_trees": post.n_trees,
@@ -173,6 +180,71 @@ def test_columns():
     assert more.select(ALWAYS) == batch().to_arrow()
 
 
+def test_a_label_that_cannot_be_written():
+    """It ends its own row, not the others."""
+    labels = ["a", "\ud800", "c"]
+    models = [hct.Linkage(points(3)), hct.Linkage(points(3), labels=labels)]
+    fine, odd = rows(hct.infer_many(models))
+    assert fine["error"] is None and fine["map_tree"] is not None
+    assert odd["map_tree"] is None and "cannot be written in UTF-8" in odd["error"]
+    assert odd["log_partition"] == fine["log_partition"]
+
+
+def die_once(chunk, flag):
+    """What a worker does that is killed in the middle of its work, the first time."""
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return chunk
+
+
+def test_a_killed_process_is_replaced(tmp_path):
+    solve = partial(die_once, flag=tmp_path / "flag")
+    with pytest.warns(UserWarning, match="a worker process ended"):
+        found = dict(engines.joblib(solve, enumerate("abcdefgh"), 2, "loky"))
+    assert found == dict(enumerate("abcdefgh"))
+
+
+class Unfinished:
+    def done(self):
+        return False
+
+
+class Cluster:
+    """A Dask client whose cluster has no workers, or whose scheduler is gone."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def nthreads(self):
+        return {}
+
+    def submit(self, *arguments, **options):
+        if self.error:
+            raise self.error
+        return Unfinished()
+
+    def cancel(self, futures):
+        if self.error:
+            raise self.error
+
+
+def test_dask_without_workers(monkeypatch):
+    monkeypatch.setattr(engines, "WORKERLESS_SECONDS", 0.3)
+    monkeypatch.setattr(engines, "LOOK_FOR_WORKERS_SECONDS", 0.1)
+    with (
+        pytest.warns(UserWarning, match="has no workers; waiting"),
+        pytest.raises(TimeoutError, match="start some, and"),
+    ):
+        list(engines.dask(None, enumerate("ab"), Cluster()))
+
+
+@pytest.mark.parametrize("error", [OSError("closed"), asyncio.CancelledError()])
+def test_dask_without_scheduler(error):
+    with pytest.raises(ConnectionError, match="same call with a running scheduler continues"):
+        list(engines.dask(None, enumerate("ab"), Cluster(error)))
+
+
 def test_flat_potentials_do_not_warn():
     assert batch(potential=None, data=[hct.Dasgupta(np.zeros((4, 4)))] * 3).n_failed == 0
 
@@ -203,6 +275,110 @@ def test_newick_of_many_trees(data):
     texts, offsets = newick_many(stacked)
     found = [texts[i:j].tobytes().decode() for i, j in pairwise(offsets)]
     assert found == [tree.to_newick() for tree in trees]
+
+
+# ---- other components -------------------------------------------------------------------------
+
+
+def angular(along="eta", time="mass"):
+    """The jets as columns of other components."""
+    columns = {"pt": [], "phi": [], along: [], time: []}
+    for jet in JETS:
+        e, px, py, pz = jet.T
+        mass = np.sqrt(np.maximum(0, e**2 - px**2 - py**2 - pz**2))
+        values = {
+            "pt": np.hypot(px, py),
+            "phi": np.arctan2(py, px),
+            "eta": np.arcsinh(pz / np.hypot(px, py)),
+            "theta": np.arctan2(np.hypot(px, py), pz),
+            "rapidity": np.arctanh(pz / e),
+            "pz": pz,
+            "mass": mass,
+            "E": e,
+        }
+        for name, lists in columns.items():
+            lists.append(values[name].tolist())
+    return columns
+
+
+@pytest.mark.parametrize("time", ["mass", "E"])
+@pytest.mark.parametrize("along", ["eta", "rapidity", "theta", "pz"])
+def test_other_components(along, time, tmp_path):
+    """In Arrow tables, Parquet files, Awkward arrays and records of NumPy."""
+    columns = angular(along, time)
+    pq.write_table(pa.table(columns), tmp_path / "jets.parquet")
+    zipped = ak.zip({name: ak.Array(lists) for name, lists in columns.items()})
+    records_of = [
+        np.rec.fromarrays([lists[i] for lists in columns.values()], names=[*columns])
+        for i in range(len(JETS))
+    ]
+    wanted = batch().to_arrow()["log_partition"].to_pylist()
+    for data in (pa.table(columns), tmp_path / "jets.parquet", zipped, records_of):
+        found = batch(data).to_arrow()
+        assert found["error"].null_count == len(JETS)
+        assert found["log_partition"].to_pylist() == pytest.approx(wanted, rel=1e-7)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 5])
+def test_each_jet_has_its_own_rate(chunk_size):
+    lams = np.linspace(0.5, 3.0, len(JETS)).round(1)
+    lams[4] = lams[3]
+    trees = [hct.infer(hct.Ginkgo(jet, **GINKGO)).map_tree for jet in JETS]
+    found = batch(
+        lam=lams, lam_root=2 * lams, chunk_size=chunk_size, true_trees=trees, entropy=True
+    )
+    for row, jet, lam, tree in zip(rows(found), JETS, lams, trees, strict=True):
+        model = hct.Ginkgo(jet, lam, 0.5, 2 * lam)
+        truth = row.pop("true_log_weight")
+        assert_same(row, expected(model))
+        assert truth == pytest.approx(model.log_weight(tree), rel=1e-12)
+    assert batch(lam=[1.5] * len(JETS)).to_arrow() == batch().to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("lam", "error", "message"),
+    [
+        ([1.0, 2.0], ValueError, "one number for all, or one for each jet"),
+        ([1.0] * 11 + [-1.0], ValueError, "lam must be"),
+        ([1.0] * 11 + [math.nan], ValueError, "lam"),
+    ],
+)
+def test_wrong_rates(lam, error, message):
+    with pytest.raises(error, match=message):
+        batch(lam=lam)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 5])
+def test_several_files(chunk_size, tmp_path, answers):
+    """As if they were one: in a folder, in the order of their names, or as a list."""
+    for i, (start, stop) in enumerate(pairwise([0, 3, 3, 4, len(JETS)])):
+        pq.write_table(table().slice(start, stop - start), tmp_path / f"part{i}.parquet")
+    (tmp_path / "notes.txt").write_text("not a part")
+    parts = sorted(tmp_path.glob("*.parquet"))
+    for data in (tmp_path, parts, [str(part) for part in parts]):
+        assert batch(data, chunk_size=chunk_size).to_arrow() == answers
+    out = batch(tmp_path, chunk_size=chunk_size, out=tmp_path / "out")
+    assert out.to_arrow() == answers
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(ValueError, match="is a folder without Parquet files"):
+        batch(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        batch([tmp_path / "none.parquet", tmp_path / "neither.parquet"])
+
+
+def test_objects_of_vector(answers):
+    jets = [[vector.obj(E=e, px=x, py=y, pz=z) for e, x, y, z in jet] for jet in JETS]
+    assert batch(jets).to_arrow() == answers
+    arrays = [vector.array({name: jet[:, i] for i, name in enumerate(NAMES)}) for jet in JETS]
+    assert batch(arrays).to_arrow() == answers
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame])
+def test_tables_without_lists_are_refused(make):
+    with pytest.raises(TypeError, match="give an Awkward array, an Arrow table"):
+        batch(make({name: [1.0, 2.0] for name in NAMES}))
 
 
 # ---- true trees -------------------------------------------------------------------------------
@@ -257,7 +433,6 @@ BAD = {
     4: spoilt(1e-3),
     5: np.empty((0, 4)),
     7: spoilt(math.inf, (0, 2)),
-    8: momenta(40),
 }
 
 
@@ -458,8 +633,10 @@ def test_vertices_are_no_momenta(answers):
     """x, y, z, t beside pt, eta, phi or px, py, pz are where a particle comes from."""
     tracks = ak.Array([[dict.fromkeys(TRACK, 1.0)] * 3])
     for data in (tracks, ak.Array({"Track": tracks})):
-        with pytest.raises(ValueError, match=r"no momenta: .*pt, eta and phi must be converted"):
-            batch(data)
+        (row,) = rows(batch(data))
+        energy = math.sqrt(1 + math.cosh(1) ** 2)
+        particle = [energy, math.cos(1), math.sin(1), math.sinh(1)]
+        assert_same(row, expected(hct.Ginkgo([particle] * 3, **GINKGO)))
     with pytest.raises(ValueError, match="no momenta"):
         batch(ak.Array([[dict.fromkeys(("px", "py", "pz", "x", "y", "z", "t"), 1.0)]]))
     vertex = {name: 7.0 * records()["E"] for name in ("X", "Y", "Z", "T")}
@@ -553,15 +730,99 @@ def test_size_of_chunks():
         return inputs.JetArrays(hct.Ginkgo, {}, particles, None).chunk_size()
 
     assert size(10, 8) == 512
-    assert size(50_000, 10) == 50_000 // 16
+    assert size(50_000, 10) == 50_000 // 64
     assert size(10_000_000, 5) == 4000
     assert size(10, 20) == 1
+
+
+SPARSE = [5, 7, 12, 40]
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Jets of which the largest are not solved exactly here, and their rows."""
+    jets = [momenta(n, n) for n in SPARSE]
+    return jets, rows(batch(jets, max_leaves=7, entropy=True))
+
+
+def test_beyond_the_exact_limit(mixed):
+    """Exact up to max_leaves; beyond, a bound and a tree of which the weight is right."""
+    jets, found = mixed
+    assert [row["method"] for row in found] == ["exact"] * 2 + ["sparse"] * 2
+    for row, jet in zip(found, jets, strict=True):
+        model = hct.Ginkgo(jet, **GINKGO)
+        assert row["error"] is None
+        tree = hct.Tree.from_newick(row["map_tree"])
+        assert model.log_weight(tree) == pytest.approx(row["map_log_weight"], rel=1e-12)
+        if row["method"] == "sparse":
+            names = ("log_partition", "log_partition_error", "n_trees", "entropy")
+            assert {row[name] for name in names} == {None}
+            assert row["bound"] >= row["map_log_weight"]
+    exact = hct.infer(hct.Ginkgo(jets[2], **GINKGO))
+    assert found[2]["bound"] <= exact.log_partition + 1e-9
+    assert found[2]["map_log_weight"] <= exact.map_log_weight + 1e-9
+    post = hct.infer(hct.Ginkgo(jets[2], **GINKGO), max_leaves=7, beyond="sparse")
+    assert (post.method, post.log_partition) == ("sparse", found[2]["bound"])  # one policy
+
+
+def test_beyond_is_the_same_in_every_run(mixed):
+    jets, found = mixed
+    for scheduler in ("serial", "threads"):
+        options = {"max_leaves": 7, "entropy": True, "chunk_size": 1}
+        assert rows(batch(jets, scheduler=scheduler, **options)) == found
+
+
+def test_sampled_beyond():
+    (row,) = rows(batch([momenta(8)], max_leaves=7, beyond="sample", precision=0.1))
+    exact = hct.infer(hct.Ginkgo(momenta(8), **GINKGO)).log_partition
+    assert row["method"] == "sampled" and row["n_trees"] is None
+    assert row["bound"] <= exact + 1e-9
+    assert abs(row["log_partition"] - exact) <= 5 * row["log_partition_error"] + 0.05
+
+
+def test_errors_beyond_do_not_depend_on_the_run(monkeypatch):
+    (row,) = rows(batch([momenta(9)], max_leaves=8, beyond="error"))
+    assert row["error"].startswith("there are 9 leaves, and at most 8 are solved exactly here")
+    with pytest.raises(ValueError, match="at most 8 are solved exactly"):
+        hct.infer(hct.Ginkgo(momenta(9), **GINKGO), max_leaves=8, beyond="error")
+    said = []
+    for free in (1 << 23, 1 << 24):  # memory that is left
+        monkeypatch.setattr("hctrellis.trellis.full.available_memory", lambda free=free: free)
+        said += rows(batch([momenta(20)], max_leaves=20))
+    assert said[0] == said[1]
+    assert "20 leaves needs about" in said[0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_leaves": 29}, "max_leaves must be at most 28"),
+        ({"max_leaves": 0}, "max_leaves"),
+        ({"beyond": "guess"}, "beyond must be 'sample', 'sparse', 'error'"),
+    ],
+)
+def test_wrong_policies(options, message):
+    with pytest.raises(ValueError, match=message):
+        batch(**options)
+    with pytest.raises(ValueError, match=message):
+        hct.infer(hct.Ginkgo(momenta(4), **GINKGO), **options)
+
+
+def test_longest_first():
+    sizes = [3, 18, 5, 30, 19]
+    chunks = [PotentialChunk([], np.array([n])) for n in sizes]
+    order = [index for index, _ in longest_first(enumerate(chunks), 20)]
+    assert order == [3, 4, 1, 2, 0]
+    many = [PotentialChunk([], np.array([2 + i // 100])) for i in range(300)]
+    found = [index for index, _ in longest_first(enumerate(many), 20)]
+    assert sorted(found) == [*range(300)]
 
 
 def test_progress():
     seen = []
     batch(chunk_size=5, progress=lambda *counts: seen.append(counts))
-    assert seen == [(0, 12), (5, 12), (10, 12), (12, 12), (12, 12)]
+    assert sorted(seen) == seen and seen[0] == (0, 12) and seen[-2:] == [(12, 12)] * 2
+    assert len(seen) == 5
 
 
 def test_progress_bar(monkeypatch):
@@ -574,7 +835,7 @@ def test_progress_bar(monkeypatch):
 
     monkeypatch.setattr("hctrellis.support.progress.bar", bar)
     batch(chunk_size=5, progress=True)
-    assert shown == [(0, 12), (5, 12), (10, 12), (12, 12), (12, 12), "gone"]
+    assert shown[0] == (0, 12) and shown[-2:] == [(12, 12), "gone"]
 
 
 # ---- who computes -----------------------------------------------------------------------------
@@ -1015,3 +1276,46 @@ def test_without_the_extra_of_a_scheduler(module, scheduler, extra, monkeypatch)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf'pip install "hctrellis\[{extra}\]"'):
         batch(scheduler=scheduler)
+
+
+# ---- true trees -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        (hct.Ginkgo, {"lam": 1.5, "t_cut": 16.0, "lam_root": 2.0}),
+        (hct.Ginkgo, {"lam": 1.5, "t_cut": 16.0, "non_stop": True}),
+        (hct.JetMass, {"lam": 1.5}),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_trees_of_jets_are_weighed_together(model, parameters, n):
+    """As `log_weight` does it, for trees that are possible and others."""
+    jets = np.array([momenta(n, seed) for seed in range(20)]) * 10
+    rng = np.random.default_rng(n)
+    trees = [hct.infer(hct.BetaSplitting(n)).sample(1, rng)[0] for _ in jets]
+    children = np.array([tree.children for tree in trees])
+    found = lanes.weigh_jets(model, jets, children, parameters)
+    wanted = lanes.weigh_group([model(jet, **parameters) for jet in jets], children)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
+
+
+WRONG = ["((0,1),02);", "((0,1),3);", "((0,1),1);", "((0,1,2));", "(0,1),2;", "((0,1),2);;", ""]
+WRONG += ["((0,1)2);", "((,1),2);", "(((0,1),2));", "((0,1),99999999999999999999);", "(" * 99]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_trees_that_are_not_plain(text):
+    children = np.zeros((2, 2, 2), int)
+    assert read_plain([text, "(2,(1,0));"], children).tolist() == [False, True]
+    assert children[1].tolist() == [[1, 0], [2, 3]]
+
+
+@given(st.data())
+def test_plain_trees_are_read_as_others(data):
+    n = data.draw(st.integers(1, 12))
+    tree = hct.infer(hct.BetaSplitting(n)).sample(1, data.draw(st.integers(0, 99)))[0]
+    children = np.zeros((1, n - 1, 2), int)
+    assert read_plain([tree.to_newick()], children).all()
+    assert hct.Tree(children[0], labels=map(str, range(n))) == tree

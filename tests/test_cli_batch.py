@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hctrellis as hct
+from children import surroundings
 from gallery import momenta
 from hctrellis.cli import main
 from hctrellis.simulate import Jets, ginkgo
@@ -243,12 +244,13 @@ def test_schedulers(scheduler, jets, tmp_path):
         ("batch none.parquet -o out --lam 1 --t-cut 16", 1, "there is no file none.parquet"),
         ("batch empty -o out --lam 1 --t-cut 16", 1, "empty is not a Parquet file"),
         ("batch other.parquet -o out --lam 1 --t-cut 16", 1, "found the columns a, b"),
-        ("batch . -o out --lam 1 --t-cut 16", 1, ". is a folder; give a Parquet file"),
+        ("batch bare -o out --lam 1 --t-cut 16", 1, "is a folder without Parquet files"),
     ],
 )
 def test_wrong_batches(command, code, message, jets, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").touch()
+    (tmp_path / "bare").mkdir()
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "other.parquet")
     assert main(command.split()) == code
     captured = capsys.readouterr()
@@ -349,3 +351,30 @@ def test_progress_only_in_a_terminal(jets, tmp_path):
     os.close(ours)
     assert b"30/30" in shown
     assert only_line(done.stdout).startswith("30 jets (")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams(closed, tmp_path):
+    """Nobody listens: the work is done all the same."""
+    hct.simulate.ginkgo(3, n_leaves=4, rng=1).to_parquet(tmp_path / "jets.parquet")
+    command = f"{sys.executable} -m hctrellis batch jets.parquet -o out --lam 1.5 --t-cut 16"
+    variables = surroundings()
+    done = subprocess.run(f"{command} {closed}", shell=True, cwd=tmp_path, env=variables)
+    assert done.returncode == 0
+    assert pq.read_table(tmp_path / "out").num_rows == 3
+
+
+def test_large_jets_and_non_stop(tmp_path, capsys):
+    jets = hct.simulate.ginkgo(3, n_leaves=(6, 9), rng=1)
+    jets.to_parquet(tmp_path / "jets.parquet")
+    out = tmp_path / "out"
+    arguments = ["batch", str(tmp_path / "jets.parquet"), "-o", str(out), "--lam", "1.5"]
+    arguments += ["--t-cut", "16", "-q", "--overwrite", "--scheduler", "serial"]
+    assert main([*arguments, "--non-stop"]) == 0
+    found = pq.read_table(out)["log_partition"].to_pylist()
+    models = [hct.Ginkgo(jet.momenta, 1.5, 16.0, non_stop=True) for jet in jets]
+    assert found == pytest.approx([hct.infer(model).log_partition for model in models])
+    assert main([*arguments, "--max-leaves", "5"]) == 0
+    assert pq.read_table(out)["method"].to_pylist() == ["sparse"] * 3
+    assert main([*arguments, "--max-leaves", "5", "--beyond", "error"]) == 3
+    assert "at most 5 are solved exactly" in capsys.readouterr().err

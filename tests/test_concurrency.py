@@ -88,7 +88,8 @@ momenta = np.random.default_rng(1).normal(size=(12, 40, 4))
 momenta[..., 0] = np.sqrt(1.0 + (momenta[..., 1:] ** 2).sum(axis=-1))
 sizes = [8, 8, 14, 14, 40, 40] * 2  # each chunk wants other kernels; 40 particles are too many
 jets = [jet[:n] for jet, n in zip(momenta, sizes)]
-many = hct.infer_many(jets, "ginkgo", lam=1.5, t_cut=1.0, chunk_size=2, workers=4)
+many = hct.infer_many(jets, "ginkgo", lam=1.5, t_cut=1.0, chunk_size=2, workers=4,
+                      beyond="error")
 errors = many.to_arrow()["error"].to_pylist()
 print(json.dumps(["failed", [row for row, error in enumerate(errors) if error]]))
 """

@@ -707,3 +707,21 @@ def test_counts_beyond_int64_are_exact():
 def test_exact_count(count, error):
     remainders = {modulus: count % modulus for modulus in (2**64, 65521)}
     assert exact_count(count * (1 + error), remainders) == count
+
+
+@pytest.mark.parametrize("n", [14, 17])
+def test_two_ways_of_counting(n):
+    """By subset convolution beyond what floating-point numbers hold, and split by split."""
+    jet = hct.simulate.ginkgo(1, n_leaves=n, t_cut=4.0, rng=n).momenta
+    solution = hct.FullTrellis(n).solve(hct.Ginkgo(jet, lam=1.5, t_cut=4.0))
+    assert solution.n_trees == solution._count_one_by_one() < hct.FullTrellis(n).n_trees
+
+
+def test_entropy_by_two_passes():
+    """Down, from the probabilities of splits, and up, from the mean log weight."""
+    jet = hct.simulate.ginkgo(1, n_leaves=13, t_cut=4.0, rng=1).momenta
+    for model in (hct.Ginkgo(jet, lam=1.5, t_cut=4.0), hct.Dasgupta(np.abs(jet @ jet.T), 1e-5)):
+        for threads in (1, 2):
+            solution = hct.FullTrellis(13).solve(model, threads)
+            mean, _variance = solution.log_weight_moments()
+            assert solution.entropy == pytest.approx(solution.log_partition - mean, rel=1e-11)

@@ -64,9 +64,9 @@ def apart(monkeypatch):
     rows = []
     fill = lanes._fill
 
-    def note(columns, row, potential, entropy):
+    def note(columns, row, *others):
         rows.append(row)
-        fill(columns, row, potential, entropy)
+        fill(columns, row, *others)
 
     monkeypatch.setattr(lanes, "_fill", note)
     return rows
@@ -106,6 +106,8 @@ def assert_identical(some, others, rows):
 @pytest.mark.parametrize("name", SERVED)
 def test_like_infer(together, name):
     for n in (1, 2, 3, 5, 6) if INTERPRETED else (1, 2, 3, 5, 8, 10):
+        if name not in built_in(n):  # a table of one row has no contrasts
+            continue
         potentials = [built_in(n, seed)[name] for seed in range(5 if n < 10 else 2)]
         assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
 

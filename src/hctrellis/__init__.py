@@ -16,6 +16,7 @@ from hctrellis.certify import MapResult, solve_map
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.fit import Fit, NegativeLogLikelihood, fit
 from hctrellis.infer import infer
+from hctrellis.lund import cambridge_tree, lund_coordinates, lund_plane
 from hctrellis.posterior.base import BasePosterior, NoTreeError
 from hctrellis.posterior.compare import Comparison, compare
 from hctrellis.posterior.placements import Placements, unsettled
@@ -89,6 +90,7 @@ __all__ = [
     "beam_search",
     "bootstrap_support",
     "build",
+    "cambridge_tree",
     "choose_beta",
     "cluster",
     "compare",
@@ -100,6 +102,8 @@ __all__ = [
     "infer_many",
     "load",
     "local_search",
+    "lund_coordinates",
+    "lund_plane",
     "orders",
     "read_trees",
     "report_html",

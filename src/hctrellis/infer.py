@@ -13,8 +13,9 @@ from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.contexts import ContextPosterior
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
+from hctrellis.sampling.policy import Beyond, Policy
 from hctrellis.sampling.posterior import SampledPosterior
-from hctrellis.sampling.run import PRECISION, TIME_LIMIT, sample_posterior
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.checks import as_count
 from hctrellis.support.progress import Progress
 from hctrellis.trellis.full import FullTrellis
@@ -54,6 +55,8 @@ def infer(
     progress: Progress | bool | None = None,
     order: Sequence[int] | IntArray | None = None,
     *,
+    max_leaves: int = MAX_EXACT_LEAVES,
+    beyond: Beyond = "sample",
     precision: float = PRECISION,
     time_limit: float | None = TIME_LIMIT,
     rng: Seed = 0,
@@ -67,6 +70,8 @@ def infer(
     progress: Progress | bool | None = None,
     order: Sequence[int] | IntArray | None = None,
     *,
+    max_leaves: int = MAX_EXACT_LEAVES,
+    beyond: Beyond = "sample",
     precision: float = PRECISION,
     time_limit: float | None = TIME_LIMIT,
     rng: Seed = 0,
@@ -95,6 +100,12 @@ def infer(
     order : sequence of int, optional
         Which leaf of the potential takes the place of leaf 0, 1, ... of a sparse trellis (see
         `hctrellis.trellis.orders`); by default leaf 0, 1, ...
+    max_leaves : int
+        The most leaves of all whose trees are considered, without a trellis; 22 take half a minute,
+        and each further one three times as long.
+    beyond : "sample", "sparse" or "error"
+        What is done with more leaves: trees are sampled, or a sparse trellis is grown in a few
+        rounds, or an error is raised.
     precision, time_limit, rng
         As in `hctrellis.sample_posterior`, where trees are sampled.
 
@@ -128,8 +139,11 @@ def infer(
         as_count(threads, "threads")
     if trellis is None and isinstance(potential, CladeDistribution):
         trellis = potential.trellis
-    if trellis is None and order is None and potential.n_leaves > MAX_EXACT_LEAVES:
-        return _sampled(potential, precision, time_limit, rng, threads, progress)
+    policy = Policy.of(max_leaves, beyond, precision, time_limit, rng)
+    if trellis is None and order is None:
+        found = policy.solve(potential, threads, progress)
+        _warn(found)
+        return found
     trellis, growth = _as_trellis(trellis, potential)
     if order is not None:
         if not isinstance(trellis, SparseTrellis):
@@ -140,25 +154,16 @@ def infer(
     solution = trellis.solve(potential, threads, progress)
     kind = ContextPosterior if isinstance(trellis, ContextTrellis) else Posterior
     post = kind(solution, trellis, threads=threads, growth=growth)
-    _warn_if_flat(post)
+    _warn(post)
     return post
 
 
-def _sampled(
-    potential: Potential,
-    precision: float,
-    time_limit: float | None,
-    rng: Seed,
-    threads: int | None,
-    progress: Progress | bool | None,
-) -> SampledPosterior:
-    """Sampling, because there are too many leaves for the full trellis."""
-    post = sample_posterior(
-        potential, precision, time_limit, rng=rng, threads=threads, progress=progress
-    )
-    if not post.is_reliable:
+def _warn(post: BasePosterior) -> None:
+    """Warn of answers that are not to be relied on, or that say nothing."""
+    if isinstance(post, SampledPosterior) and not post.is_reliable:
         warnings.warn(post.diagnostics.verdict, stacklevel=3)
-    return post
+    if isinstance(post, Posterior):
+        _warn_if_flat(post)
 
 
 def _as_trellis(
@@ -183,5 +188,5 @@ def _warn_if_flat(post: Posterior) -> None:
         warnings.warn(
             "every tree has the same weight, so the posterior is flat and says nothing; a log "
             "weight of the form a(P) - a(L) - a(R) cancels in every tree",
-            stacklevel=3,
+            stacklevel=4,
         )

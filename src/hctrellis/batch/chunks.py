@@ -7,19 +7,23 @@ is what threads, processes and machines run.
 
 from __future__ import annotations
 
+import heapq
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hctrellis.batch.lanes import (
+    DEFAULT,
+    METHODS,
     Columns,
     JetPotential,
+    Rates,
     explain,
     solve_group,
     solve_jets,
@@ -28,15 +32,38 @@ from hctrellis.batch.lanes import (
 )
 from hctrellis.batch.prepared import Prepared, prepare
 from hctrellis.potentials.base import Potential
+from hctrellis.sampling.policy import Policy
 from hctrellis.support.arrow import arrow
 from hctrellis.support.checks import default_labels
 from hctrellis.support.fingerprint import fingerprint
 from hctrellis.tree import Tree
+from hctrellis.trees.newick import newick_many, read_plain
 
 if TYPE_CHECKING:
     from hctrellis.support.types import BoolArray, FloatArray, IntArray
 
+SECONDS_PER_SPLIT = 2e-9
+SECONDS_BEYOND = 2.0  # of a data set that is not solved exactly
+LOOK_AHEAD = 64  # chunks among which the longest comes first
+ANSWERS = ("log_partition", "map_log_weight", "entropy")
 DECIMAL_DIGITS = 38  # of an Arrow decimal; (2n - 3)!! has 36 at 28 leaves, the most possible
+
+
+def seconds(sizes: IntArray, most: int) -> FloatArray:
+    """About how long data sets take, if up to so many leaves are solved exactly."""
+    exact = SECONDS_PER_SPLIT / 2 * 3.0 ** np.minimum(sizes, most)
+    return np.where(sizes <= most, exact, SECONDS_BEYOND)
+
+
+def longest_first(chunks: Iterable[tuple[int, Chunk]], most: int) -> Iterator[tuple[int, Chunk]]:
+    """Numbered chunks, of the next few always the longest, so that none of them ends last alone."""
+    waiting: list[tuple[float, int, Chunk]] = []
+    for index, chunk in chunks:
+        heapq.heappush(waiting, (-chunk.cost(most), index, chunk))
+        if len(waiting) >= LOOK_AHEAD:
+            yield heapq.heappop(waiting)[1:]
+    while waiting:
+        yield heapq.heappop(waiting)[1:]
 
 
 @dataclass(frozen=True)
@@ -48,6 +75,8 @@ class Wanted:
     seconds: bool = False
     wide: bool = False
     """Whether the number of trees may not fit into 64 bits."""
+    policy: Policy = DEFAULT
+    """Up to how many leaves inference is exact, and what is done beyond."""
     repaired: bool = False
     """Whether the data sets are jets, whose particles may have been put on their mass shells."""
 
@@ -61,6 +90,9 @@ class Wanted:
             "map_log_weight": number,
             "map_tree": pa.string(),
             "n_trees": pa.decimal128(DECIMAL_DIGITS, 0) if self.wide else pa.int64(),
+            "method": pa.string(),
+            "log_partition_error": number,
+            "bound": number,
             **({"entropy": number} if self.entropy else {}),
             **({"true_log_weight": number} if self.truth else {}),
             **({"seconds": number} if self.seconds else {}),
@@ -87,6 +119,10 @@ class Chunk(ABC):
     def __len__(self) -> int:
         return len(self.sizes)
 
+    def cost(self, most: int) -> float:
+        """About how long it takes, in seconds, if up to so many leaves are solved exactly."""
+        return float(seconds(self.sizes, most).sum())
+
     @abstractmethod
     def check(self) -> dict[int, str]:
         """What is wrong with the data sets that cannot be solved, by position."""
@@ -97,7 +133,7 @@ class Chunk(ABC):
         return np.zeros(len(self), np.int64)
 
     @abstractmethod
-    def solve(self, rows: IntArray, entropy: bool) -> Columns:
+    def solve(self, rows: IntArray, entropy: bool, policy: Policy) -> Columns:
         """Solve data sets of equal size."""
 
     @abstractmethod
@@ -131,6 +167,8 @@ class JetChunk(Chunk):
         Those of all jets, one after the other.
     errors : mapping from int to str
         What is known to be wrong, by position; such a jet has no momenta here.
+    rates : mapping from str to array
+        Parameters of which each jet has its own.
     """
 
     model: JetPotential
@@ -139,6 +177,7 @@ class JetChunk(Chunk):
     sizes: IntArray
     errors: Mapping[int, str]
     trees: Sequence[str | None] | None = None
+    rates: Rates = field(default_factory=dict)
 
     def check(self) -> dict[int, str]:
         return dict(self._prepared.errors)
@@ -147,20 +186,26 @@ class JetChunk(Chunk):
     def repaired(self) -> IntArray:
         return self._prepared.repaired
 
-    def solve(self, rows: IntArray, entropy: bool) -> Columns:
-        return solve_jets(self.model, self._block(rows), self.parameters, entropy)
+    def solve(self, rows: IntArray, entropy: bool, policy: Policy) -> Columns:
+        rates = self._rates(rows)
+        return solve_jets(self.model, self._block(rows), self.parameters, entropy, policy, rates)
 
     def labels(self, rows: IntArray) -> None:
         return None
 
     def weigh_trees(self, rows: IntArray, children: IntArray) -> FloatArray:
-        return weigh_jets(self.model, self._block(rows), children, self.parameters)
+        rates = self._rates(rows)
+        return weigh_jets(self.model, self._block(rows), children, self.parameters, rates)
 
     def align(self, row: int, tree: Tree) -> Tree:
         return _align(tree, default_labels(int(self.sizes[row])))
 
     def fingerprint(self) -> str:
-        return fingerprint(self.momenta, self.sizes, self.trees, dict(self.errors))
+        told = [self.momenta, self.sizes, self.trees, dict(self.errors)]
+        return fingerprint(*told, *([dict(self.rates)] if self.rates else []))
+
+    def _rates(self, rows: IntArray) -> Rates:
+        return {name: values[rows] for name, values in self.rates.items()}
 
     def _block(self, rows: IntArray) -> FloatArray:
         """The momenta of jets of equal size, shape (m, n, 4)."""
@@ -187,8 +232,8 @@ class PotentialChunk(Chunk):
     def check(self) -> dict[int, str]:
         return {}
 
-    def solve(self, rows: IntArray, entropy: bool) -> Columns:
-        return solve_group(self._group(rows), entropy)
+    def solve(self, rows: IntArray, entropy: bool, policy: Policy) -> Columns:
+        return solve_group(self._group(rows), entropy, policy)
 
     def labels(self, rows: IntArray) -> list[tuple[str, ...]]:
         return [potential.labels for potential in self._group(rows)]
@@ -227,9 +272,10 @@ class AnswerColumns:
         self.chunk, self.wanted = chunk, wanted
         self.errors = chunk.check()
         self.n_trees = np.zeros(m, object if wanted.wide else np.int64)
-        self.unsolved = np.ones(m, bool)
+        self.uncounted = np.ones(m, bool)
+        self.methods = np.full(m, -1)
         self.map_trees: list[tuple[IntArray, Any]] = []
-        names = ("log_partition", "map_log_weight", "entropy", "true_log_weight", "seconds")
+        names = [*ANSWERS, "log_partition_error", "bound", "true_log_weight", "seconds"]
         self.numbers = {name: np.full(m, np.nan) for name in names}
 
     def groups(self) -> Iterator[IntArray]:
@@ -242,21 +288,25 @@ class AnswerColumns:
     def solve(self, rows: IntArray) -> None:
         """Fill in the answers for a group."""
         start = time.perf_counter()
-        found = self.chunk.solve(rows, self.wanted.entropy)
-        seconds = (time.perf_counter() - start) / len(rows)
+        found = self.chunk.solve(rows, self.wanted.entropy, self.wanted.policy)
+        each = (time.perf_counter() - start) / len(rows)
         solved = np.ones(len(rows), bool)
         solved[list(found.errors)] = False
         self.errors.update({int(rows[i]): message for i, message in found.errors.items()})
-        for name in ("log_partition", "map_log_weight", "entropy"):
+        for name in ANSWERS:
             self.numbers[name][rows] = getattr(found, name)
-        self.numbers["seconds"][rows] = np.where(solved, seconds, np.nan)
+        self.numbers["seconds"][rows] = np.where(solved, each, np.nan)
         self.n_trees[rows] = found.n_trees
-        self.unsolved[rows] = ~solved
-        self._write_trees(rows, found.children, solved & (found.log_partition > -math.inf))
+        exact = solved & (found.method == 0)
+        self.methods[rows[solved]] = found.method[solved]
+        self.numbers["bound"][rows] = np.where(exact, found.log_partition, found.bound)
+        errors = np.where(solved, found.log_partition_error, np.nan)
+        self.numbers["log_partition_error"][rows] = errors
+        self.uncounted[rows] = ~exact
+        self._write_trees(rows, found.children, solved & (found.map_log_weight > -math.inf))
 
     def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:
-        from hctrellis.trees.newick import newick_many
-
+        possible = possible & self._writable(rows)
         if not possible.all():
             rows, children = rows[possible], children[possible]
         if len(rows) > 0:
@@ -264,6 +314,19 @@ class AnswerColumns:
             pa = arrow()
             buffers = (pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(texts))
             self.map_trees.append((rows, pa.StringArray.from_buffers(len(rows), *buffers)))
+
+    def _writable(self, rows: IntArray) -> BoolArray:
+        """Whether trees can be written with their labels; the errors of those that cannot."""
+        fine = np.ones(len(rows), bool)
+        for i, labels in enumerate(self.chunk.labels(rows) or ()):
+            try:
+                "".join(labels).encode()
+            except UnicodeEncodeError as error:
+                odd = error.object[error.start : error.end]
+                message = f"the character {odd!r:.40} of a label cannot be written in UTF-8"
+                self.errors.setdefault(int(rows[i]), f"{message}; replace it")
+                fine[i] = False
+        return fine
 
     def _trees_in_order(self) -> Any:
         """The Newick texts of all groups, each in the row of its data set."""
@@ -278,11 +341,21 @@ class AnswerColumns:
 
     def weigh_true_trees(self, rows: IntArray) -> None:
         """Fill in the log weights of the true trees of a group."""
-        read = {int(row): tree for row in rows if (tree := self._true_tree(row)) is not None}
-        if read:
-            places = np.array([*read])
-            children = np.array([tree.children for tree in read.values()])
-            self.numbers["true_log_weight"][places] = self.chunk.weigh_trees(places, children)
+        given = self.chunk.trees
+        assert given is not None
+        known = [row for row in rows if given[row] is not None and int(row) not in self.errors]
+        children = np.zeros((len(known), int(self.chunk.sizes[rows[0]]) - 1, 2), np.int64)
+        plain = np.zeros(len(known), bool)
+        if self.chunk.labels(rows) is None:
+            plain = read_plain([str(given[row]) for row in known], children)
+        for i in np.flatnonzero(~plain):
+            tree = self._true_tree(known[i])
+            if tree is not None:
+                children[i], plain[i] = tree.children, True
+        places = np.array(known, np.int64)[plain]
+        if len(places) > 0:
+            found = self.chunk.weigh_trees(places, children[plain])
+            self.numbers["true_log_weight"][places] = found
 
     def _true_tree(self, row: int) -> Tree | None:
         assert self.chunk.trees is not None
@@ -302,8 +375,9 @@ class AnswerColumns:
         errors = [self.errors.get(row) for row in range(m)] if self.errors else pa.nulls(m)
         columns = {
             "n_leaves": self.chunk.sizes,
+            "method": pa.array(METHODS).take(pa.array(self.methods, mask=self.methods < 0)),
             "map_tree": self._trees_in_order(),
-            "n_trees": pa.array(self.n_trees, schema.field("n_trees").type, mask=self.unsolved),
+            "n_trees": pa.array(self.n_trees, schema.field("n_trees").type, mask=self.uncounted),
             "repaired": self.chunk.repaired,
             "error": errors,
         }

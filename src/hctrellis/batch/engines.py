@@ -8,12 +8,20 @@ cancelled.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -36,10 +44,14 @@ SCHEDULERS = ("serial", "threads", "processes", "joblib")
 AHEAD = 6  # chunks handed out per worker
 WAVE = 8  # the same for joblib, which is given all of them at once
 ASK_EVERY = 16  # chunks, after which a cluster is asked again how many workers it has
+RESTARTS = 3  # of workers that were killed
 DASK_RETRIES = 3  # of a chunk that failed on its machine
+WORKERLESS_SECONDS = 60  # that a cluster may be without any worker
+LOOK_FOR_WORKERS_SECONDS = 2  # between two looks whether it has any
 CONNECT_SECONDS = 20  # within which a scheduler must answer
 GATHER_SECONDS = 0.2  # between two fetches of answers from a cluster
 LOOK_SECONDS = 0.01  # between two looks at what is ready
+_CANCELLED = (CancelledError, asyncio.CancelledError)  # futures of a scheduler that is gone
 
 
 def as_engine(scheduler: Any, workers: int | None) -> Engine:
@@ -127,13 +139,26 @@ def joblib(solve: Solve, chunks: Numbered, workers: int | None, backend: str | N
         number = effective_n_jobs(workers or given or -1)
         streams = getattr(used, "supports_return_generator", False)
         kind = "generator_unordered" if streams else "list"
-        with Parallel(number, batch_size=1, return_as=kind, max_nbytes=None) as parallel:
-            while wave := list(islice(chunks, WAVE * number)):
-                answers = parallel(delayed(_numbered)(solve, *item) for item in wave)
-                try:
-                    yield from map(tuple, answers)  # a map is not closed with us: `_close` does it
-                finally:
-                    _close(answers)
+        wave: dict[int, Chunk] = {}
+        for attempt in range(RESTARTS + 1):
+            try:
+                with Parallel(number, batch_size=1, return_as=kind, max_nbytes=None) as parallel:
+                    while wave := wave or dict(islice(chunks, WAVE * number)):
+                        answers = parallel(delayed(_numbered)(solve, *i) for i in [*wave.items()])
+                        try:
+                            for i, table in answers:
+                                del wave[i]
+                                yield i, table
+                        finally:
+                            _close(answers)
+                return
+            except BrokenExecutor as error:  # one was killed, and joblib ends them all
+                if attempt == RESTARTS or not wave:
+                    raise RuntimeError(
+                        f"worker processes ended {attempt + 1} times before they had finished, as "
+                        "if killed for lack of memory; use fewer workers, or smaller chunks"
+                    ) from error
+                warnings.warn("a worker process ended; workers are started anew", stacklevel=2)
 
 
 def _numbered(solve: Solve, i: int, chunk: Chunk) -> tuple[int, Any]:
@@ -179,30 +204,81 @@ def dask(solve: Solve, chunks: Numbered, client: Any) -> Solved:
     most = 0
     try:
         for handed_out, (i, chunk) in enumerate(chunks):
-            if handed_out % ASK_EVERY == 0:  # workers come and go
-                most = AHEAD * _threads_of(connected)
-            future = connected.submit(solve, chunk, pure=False, retries=DASK_RETRIES)
+            with _scheduler_lives():
+                if handed_out % ASK_EVERY == 0:  # workers come and go
+                    most = AHEAD * _threads_of(connected)
+                future = connected.submit(solve, chunk, pure=False, retries=DASK_RETRIES)
             waiting[future] = i
             if len(waiting) >= most:
                 yield from _gather(connected, waiting)
         while waiting:
             yield from _gather(connected, waiting)
     finally:
-        connected.cancel(list(waiting))
+        with suppress(OSError, TimeoutError, *_CANCELLED):
+            connected.cancel(list(waiting))
         if ours:
-            connected.close()
+            with suppress(OSError, TimeoutError, *_CANCELLED):
+                connected.close()
+
+
+@contextmanager
+def _scheduler_lives() -> Iterator[None]:
+    """Say in one sentence that the scheduler is gone, and how to go on."""
+    try:
+        yield
+    except (OSError, TimeoutError, *_CANCELLED) as error:
+        raise ConnectionError(
+            "the Dask scheduler does not answer any more; what is finished is kept if a folder was "
+            "given (out), and the same call with a running scheduler continues from there"
+        ) from error
 
 
 def _gather(client: Any, waiting: dict[Any, int]) -> Solved:
     """Wait until something is ready, and a little longer: each fetch takes some milliseconds."""
     enough = time.monotonic() + GATHER_SECONDS
+    presence = _Presence(client)
     while True:
         ready = [future for future in waiting if future.done()]
         if len(ready) == len(waiting) or (ready and time.monotonic() > enough):
             break
+        if not ready:
+            presence.check()
         time.sleep(LOOK_SECONDS)
-    answers = client.gather(ready)
+    with _scheduler_lives():
+        answers = client.gather(ready)
     yield from zip([waiting.pop(future) for future in ready], answers, strict=True)
+
+
+class _Presence:
+    """Whether a cluster still has workers, asked every now and then."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._looked = self._seen = time.monotonic()
+        self._warned = False
+
+    def check(self) -> None:
+        """Say so if there are no workers, and end with an error if there are none for long."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_FOR_WORKERS_SECONDS:
+            return
+        self._looked = now
+        with _scheduler_lives():
+            present = bool(self._client.nthreads())
+        if present:
+            self._seen = now
+        elif now - self._seen > WORKERLESS_SECONDS:
+            raise TimeoutError(
+                f"the Dask cluster has had no workers for {WORKERLESS_SECONDS} s; start some, and "
+                "the same call continues from what is finished, if a folder was given (out)"
+            )
+        elif not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the Dask cluster has no workers; waiting for some, {WORKERLESS_SECONDS} s at "
+                "most",
+                stacklevel=2,
+            )
 
 
 def _connect(distributed: Any, address: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from os import PathLike
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 import numpy as np
 
 from hctrellis.batch import momenta as layout
-from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk
-from hctrellis.batch.lanes import JetPotential
+from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk, seconds
+from hctrellis.batch.lanes import EXACT_LEAVES, NO_RATES, JetPotential, Rates
 from hctrellis.batch.momenta import Particles
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.density import GinkgoDensity
@@ -29,23 +29,23 @@ from hctrellis.support.arrow import arrow, check_size, is_text, open_parquet, re
 from hctrellis.support.checks import as_floats
 from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
-from hctrellis.trellis.full import MAX_LEAVES
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import IntArray
+    from hctrellis.support.types import FloatArray, IntArray
 
 MODELS: dict[str, JetPotential] = {
     "ginkgo": Ginkgo,
     "ginkgo-density": GinkgoDensity,
     "jetmass": JetMass,
 }
+RATES = ("lam", "lam_root")  # of which each jet may have its own
 READ_ROWS = 20_000  # jets of a file in memory at a time; a whole chunk if that is more
-CHUNKS = 16  # of an input, if chunk_size is not given; each chunk ...
+CHUNKS = 64  # of an input, if chunk_size is not given; each chunk ...
 MAX_CHUNK = 4000  # ... has at most this many data sets ...
 MIN_SECONDS = 0.5  # ... and takes at least this time, or has at least MIN_CHUNK data sets
 UNKNOWN_CHUNK = 1000  # data sets in a chunk, if the number of all is not known
 MIN_CHUNK = 512
-SECONDS_PER_SPLIT = 2e-9
+MAX_SECONDS = 20.0  # that a chunk takes on average, if that leaves it a data set
 
 Trees: TypeAlias = Sequence[str | None] | None
 
@@ -63,8 +63,14 @@ class Source(ABC):
 
     @property
     @abstractmethod
-    def largest(self) -> int | None:
-        """The largest number of leaves, if known; data sets that are too large do not count."""
+    def sizes(self) -> IntArray | None:
+        """The numbers of leaves of all, if they are known."""
+
+    def largest(self, most: int) -> int | None:
+        """The largest number of leaves, of those up to `most`, if known."""
+        if self.sizes is None:
+            return None
+        return int(self.sizes[self.sizes <= most].max(initial=1))
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -74,17 +80,19 @@ class Source(ABC):
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All data sets, `size` at a time; one empty chunk if there are none."""
 
-    def chunk_size(self) -> int:
-        """A size of chunks that keeps all workers busy; the same in every run."""
-        if self.rows is None or self.largest is None:
+    def chunk_size(self, most: int = EXACT_LEAVES) -> int:
+        """A size of chunks that keeps all workers busy; the same in every run.
+
+        Up to `most` leaves are solved exactly.
+        """
+        if self.rows is None or self.sizes is None:
             return UNKNOWN_CHUNK
-        seconds = SECONDS_PER_SPLIT * 3**self.largest / 2
-        least = max(1, min(MIN_CHUNK, int(MIN_SECONDS / seconds)))
-        return max(least, min(MAX_CHUNK, self.rows // CHUNKS))
-
-
-def _largest(sizes: IntArray) -> int:
-    return int(sizes[sizes <= MAX_LEAVES].max(initial=1))
+        each = seconds(self.sizes, most)
+        worst = float(each.max(initial=MIN_SECONDS / MIN_CHUNK))
+        least = max(1, int(MIN_SECONDS / worst))
+        mean = max(float(each.sum()) / max(1, len(each)), MAX_SECONDS / MAX_CHUNK)
+        longest = max(1, int(MAX_SECONDS / mean))
+        return min(max(least, min(MAX_CHUNK, self.rows // CHUNKS)), longest)
 
 
 # ---- potentials -------------------------------------------------------------------------------
@@ -102,11 +110,11 @@ class Potentials(Source):
         return len(self.potentials) if isinstance(self.potentials, Sequence) else None
 
     @cached_property
-    def largest(self) -> int | None:
+    def sizes(self) -> IntArray | None:
         if not isinstance(self.potentials, Sequence):
             return None
         sizes = [_as_potential(p, i).n_leaves for i, p in enumerate(self.potentials)]
-        return _largest(np.array(sizes, np.int64))
+        return np.array(sizes, np.int64)
 
     def settings(self) -> dict[str, Any]:
         return {}
@@ -156,7 +164,7 @@ class _JetSource(Source):
     def settings(self) -> dict[str, Any]:
         return {"potential": self.model.__name__, **self.parameters}
 
-    def chunk(self, particles: Particles, trees: Trees) -> JetChunk:
+    def chunk(self, particles: Particles, trees: Trees, rates: Rates = NO_RATES) -> JetChunk:
         """A chunk of these jets."""
         return JetChunk(
             self.model,
@@ -165,6 +173,7 @@ class _JetSource(Source):
             particles.sizes,
             particles.errors,
             trees,
+            rates,
         )
 
 
@@ -174,19 +183,22 @@ class JetArrays(_JetSource):
 
     particles: Particles
     trees: Trees
+    rates: Rates = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
         return len(self.particles)
 
     @property
-    def largest(self) -> int:
-        return _largest(self.particles.sizes)
+    def sizes(self) -> IntArray:
+        return self.particles.sizes
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         for start in range(0, max(1, self.rows), size):
             stop = min(start + size, self.rows)
-            yield self.chunk(self.particles.cut(start, stop), self.trees and self.trees[start:stop])
+            rates = {name: values[start:stop] for name, values in self.rates.items()}
+            trees = self.trees and self.trees[start:stop]
+            yield self.chunk(self.particles.cut(start, stop), trees, rates)
 
 
 @dataclass(frozen=True)
@@ -215,8 +227,6 @@ class JetFile(_JetSource):
 
     @cached_property
     def _file(self) -> Any:
-        if self.path.is_dir():
-            raise ValueError(f"{self.path} is a folder; give a Parquet file with jets")
         return open_parquet(self.path)
 
     @cached_property
@@ -228,8 +238,8 @@ class JetFile(_JetSource):
         return int(self._file.metadata.num_rows)
 
     @cached_property
-    def largest(self) -> int:
-        return max((_largest(jets.sizes) for jets, _ in self._read(READ_ROWS)), default=1)
+    def sizes(self) -> IntArray:
+        return np.concatenate([np.empty(0, np.int64), *(j.sizes for j, _ in self._read(READ_ROWS))])
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         if self.rows == 0:
@@ -261,6 +271,38 @@ class JetFile(_JetSource):
         columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
         check_size(self._file, self.path, columns, whole=False)
         return columns
+
+
+@dataclass(frozen=True)
+class JetFiles(_JetSource):
+    """Jets in several Parquet files, one after the other."""
+
+    files: tuple[JetFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        return np.concatenate([file.sizes for file in self.files])
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        waiting = Particles(np.empty((0, 4)), np.empty(0, np.int64), {})
+        trees: list[str | None] | None = [] if self.files[0].tree_column else None
+        for file in self.files:
+            for particles, more in file._read(max(size, READ_ROWS)):
+                waiting = waiting.joined(particles)
+                trees = None if trees is None else [*trees, *(more or ())]
+                start = 0
+                while len(waiting) - start >= size:
+                    stop = start + size
+                    yield self.chunk(waiting.cut(start, stop), trees and trees[start:stop])
+                    start = stop
+                waiting = waiting.cut(start, len(waiting))
+                trees = None if trees is None else trees[start:]
+        if len(waiting) > 0 or self.rows == 0:
+            yield self.chunk(waiting, trees)
 
 
 def _full_batches(batches: Iterable[Any], step: int) -> Iterator[Any]:
@@ -308,11 +350,20 @@ def as_source(
         named = {} if column is None else {"column": column}
         return _as_potentials(data, true_trees, {**named, **parameters}, lasting)
     model = _as_model(potential)
-    parameters = _as_parameters(model, parameters)
-    if isinstance(data, str | PathLike):
+    rates = {name: v for name, v in parameters.items() if name in RATES and np.ndim(v) > 0}
+    firsts = {name: np.ravel(values)[:1] for name, values in rates.items()}
+    if any(len(first) == 0 for first in firsts.values()):
+        firsts = dict.fromkeys(rates, np.ones(1))  # of no jets
+    ones = {name: float(first[0]) for name, first in firsts.items()}
+    parameters = _as_parameters(model, {**parameters, **ones})
+    paths = _as_paths(data)
+    if paths:
         if not isinstance(true_trees, str | None):
             raise TypeError("true_trees must be the name of a column when the jets are in a file")
-        return JetFile(model, parameters, Path(data), true_trees, column)
+        if rates:
+            raise TypeError(f"{next(iter(rates))} must be one number when the jets are in a file")
+        files = [JetFile(model, parameters, path, true_trees, column) for path in paths]
+        return files[0] if len(files) == 1 else JetFiles(model, parameters, tuple(files))
     particles = _as_particles(data, column)
     trees = _as_trees(true_trees)
     if trees is not None and len(trees) != len(particles):
@@ -320,7 +371,38 @@ def as_source(
             f"{len(trees)} true trees were given for {len(particles)} jets; give a tree or None "
             "for each jet"
         )
-    return JetArrays(model, parameters, particles, trees)
+    each = {name: _as_rates(model, parameters, name, v, particles) for name, v in rates.items()}
+    return JetArrays(model, parameters, particles, trees, each)
+
+
+def _as_rates(
+    model: JetPotential, parameters: Mapping[str, Any], name: str, given: Any, jets: Particles
+) -> FloatArray:
+    """A number for each jet, which the model accepts."""
+    values = as_floats(given, name)
+    if values.shape != (len(jets),):
+        raise ValueError(
+            f"{name} has the shape {values.shape} for {len(jets)} jets; give one number for all, "
+            "or one for each jet"
+        )
+    for value in [values.min(), values.max()] if len(values) > 0 else []:  # NaN is both
+        model([[1.0, 0.0, 0.0, 0.0]], **{**parameters, name: float(value)})
+    return values
+
+
+def _as_paths(data: Any) -> list[Path]:
+    """The files that are meant: one, several, or those of a folder in the order of their names."""
+    if isinstance(data, list | tuple) and data and isinstance(data[0], str | PathLike):
+        return [path for item in data for path in _as_paths(item)]
+    if not isinstance(data, str | PathLike):
+        return []
+    path = Path(data)
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.parquet"))
+    if not found:
+        raise ValueError(f"{path} is a folder without Parquet files; give one with jets, or a file")
+    return found
 
 
 def _as_potentials(
@@ -398,6 +480,12 @@ def _as_particles(data: Any, column: str | None) -> Particles:
         raise TypeError(f"column was given, but jets as {type(data).__name__} have no columns")
     if isinstance(data, Jets):
         return Particles(data.momenta, data.n_leaves, {})
+    if isinstance(data, Mapping) or hasattr(data, "iterrows"):
+        raise TypeError(
+            f"jets cannot be taken from a {type(data).__name__}, whose rows may be jets or "
+            "particles; give an Awkward array, an Arrow table (pyarrow.table(...), one row per jet "
+            "with lists of components), or a list with an array of shape (n, 4) for each jet"
+        )
     if isinstance(data, Iterable):
         return _from_arrays(data)
     raise TypeError(
@@ -410,7 +498,7 @@ def _from_arrays(jets: Iterable[Any]) -> Particles:
     """The particles of jets given as arrays of shape (n, 4)."""
     blocks = []
     for row, jet in enumerate(jets):
-        block = as_floats(jet, f"jet {row}") if len(jet) else np.empty((0, 4))
+        block = _rows(jet, f"jet {row}") if len(jet) else np.empty((0, 4))
         if block.ndim != 2 or block.shape[1] != 4:
             raise ValueError(
                 f"jet {row} has shape {block.shape}; expected a row (E, px, py, pz) per particle"
@@ -418,3 +506,12 @@ def _from_arrays(jets: Iterable[Any]) -> Particles:
         blocks.append(block)
     sizes = np.array([len(block) for block in blocks], np.int64)
     return Particles(np.concatenate([np.empty((0, 4)), *blocks]), sizes, {})
+
+
+def _rows(jet: Any, what: str) -> FloatArray:
+    """The momenta of a jet: numbers, records of NumPy, or objects with E, px, py and pz."""
+    if getattr(getattr(jet, "dtype", None), "names", None):
+        return layout.from_fields(jet, what)
+    if all(hasattr(jet[0], name) for name in layout.COMPONENTS):
+        jet = [[getattr(particle, name) for name in layout.COMPONENTS] for particle in jet]
+    return as_floats(jet, what)

@@ -29,10 +29,11 @@ from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.sampling.policy import Policy
 from hctrellis.support.logs import LARGEST_LOG_WEIGHT
+from hctrellis.support.memory import TooLargeError
 from hctrellis.support.steps import StoppedError, check_stop
 from hctrellis.tree import Tree
-from hctrellis.trellis.full import FullTrellis
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -40,7 +41,13 @@ if TYPE_CHECKING:
 
 MOST_LEAVES = 13  # solved side by side; with more, one at a time is as fast
 COUNTABLE_LEAVES = 18  # (2n - 3)!! fits into 64 bits up to here
+EXACT_LEAVES = 20  # of a data set that is solved exactly by default: a second or so
+METHODS = ("exact", "sparse", "sampled")
+DEFAULT = Policy(EXACT_LEAVES, "sparse")
 
+Rates: TypeAlias = Mapping[str, "FloatArray"]
+"""Parameters of which each jet has its own: a number for each."""
+NO_RATES: Rates = {}
 JetPotential: TypeAlias = type[Ginkgo] | type[GinkgoDensity] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
 
@@ -59,6 +66,12 @@ class Columns:
         Numbers of trees of non-zero weight.
     entropy : float64 array, shape (m,)
         NaN where it was not asked for, where every tree is forbidden, or where there is an error.
+    method : int8 array, shape (m,)
+        How each was solved, as a place in `METHODS`.
+    log_partition_error : float64 array, shape (m,)
+        0 where it is exact, the standard error where trees were sampled, or NaN.
+    bound : float64 array, shape (m,)
+        What log Z is not below, where it is not exact.
     errors : dict from int to str
         What went wrong, by position.
     """
@@ -68,6 +81,9 @@ class Columns:
     children: IntArray
     n_trees: npt.NDArray[Any]
     entropy: FloatArray
+    method: npt.NDArray[np.int8]
+    log_partition_error: FloatArray
+    bound: FloatArray
     errors: dict[int, str]
 
     @classmethod
@@ -79,12 +95,17 @@ class Columns:
             children=np.zeros((m, n - 1, 2), np.int64),
             n_trees=np.zeros(m, np.int64 if n <= COUNTABLE_LEAVES else object),
             entropy=np.full(m, np.nan),
+            method=np.zeros(m, np.int8),
+            log_partition_error=np.zeros(m),
+            bound=np.full(m, np.nan),
             errors={},
         )
 
 
-def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Columns:
-    """Exact inference on potentials of equal numbers of leaves.
+def solve_group(
+    potentials: Sequence[Potential], entropy: bool = False, policy: Policy = DEFAULT
+) -> Columns:
+    """Inference on potentials of equal numbers of leaves.
 
     Parameters
     ----------
@@ -92,19 +113,27 @@ def solve_group(potentials: Sequence[Potential], entropy: bool = False) -> Colum
         At least one.
     entropy : bool
         Whether the entropies of the posteriors are wanted.
+    policy : Policy
+        Up to how many leaves it is exact, and what is done beyond.
     """
     columns = Columns.blank(len(potentials), potentials[0].n_leaves)
-    stacks, left = sort_into_stacks(potentials)
+    few = potentials[0].n_leaves <= policy.max_leaves
+    stacks, left = sort_into_stacks(potentials) if few else ([], [*range(len(potentials))])
     for stack in stacks:
         left += _solve_together(columns, stack, entropy)
-    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy)
+    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy, policy)
     return columns
 
 
 def solve_jets(
-    model: JetPotential, momenta: FloatArray, parameters: Mapping[str, Any], entropy: bool = False
+    model: JetPotential,
+    momenta: FloatArray,
+    parameters: Mapping[str, Any],
+    entropy: bool = False,
+    policy: Policy = DEFAULT,
+    rates: Rates = NO_RATES,
 ) -> Columns:
-    """Exact inference on jets of equal numbers of particles.
+    """Inference on jets of equal numbers of particles.
 
     Parameters
     ----------
@@ -120,20 +149,33 @@ def solve_jets(
     m, n, _ = momenta.shape
     columns = Columns.blank(m, n)
     left = list(range(m))
-    if m > 0 and n <= MOST_LEAVES:
+    if m > 0 and n <= min(MOST_LEAVES, policy.max_leaves):
         from hctrellis.kernels.products import minkowski_products
 
         one = with_parameters(model, tuple(parameters.items()))
         lanes = lanes_of(m)
-        params = [
-            np.repeat(np.array(one.params(root))[:, None], len(lanes), axis=1)
-            for root in (False, True)
-        ]
+        params = [_jet_params(model, parameters, rates, lanes, root) for root in (False, True)]
         products = minkowski_products(np.take(momenta.T, lanes, axis=-1))
         stack = Stack((one.code(),), np.arange(m), [products], *params)
         left = _solve_together(columns, stack, entropy)
-    _solve_apart(columns, ((row, model(momenta[row], **parameters)) for row in left), entropy)
+    models = ((row, model(momenta[row], **of_jet(parameters, rates, row))) for row in left)
+    _solve_apart(columns, models, entropy, policy)
     return columns
+
+
+def of_jet(parameters: Mapping[str, Any], rates: Rates, row: int) -> dict[str, Any]:
+    """The parameters of one jet."""
+    return {**parameters, **{name: float(values[row]) for name, values in rates.items()}}
+
+
+def _jet_params(
+    model: JetPotential, parameters: Mapping[str, Any], rates: Rates, lanes: IntArray, root: bool
+) -> FloatArray:
+    """What the split function takes, a column for each jet."""
+    jets = [0] if not rates else range(len(next(iter(rates.values()))))
+    each = (tuple(of_jet(parameters, rates, row).items()) for row in jets)
+    columns = np.array([with_parameters(model, given).params(root) for given in each]).T
+    return np.ascontiguousarray(columns[:, lanes if rates else np.zeros(len(lanes), int)])
 
 
 @lru_cache(maxsize=16)
@@ -151,14 +193,71 @@ def weigh_group(potentials: Sequence[Potential], children: IntArray) -> FloatArr
 
 
 def weigh_jets(
-    model: JetPotential, momenta: FloatArray, children: IntArray, parameters: Mapping[str, Any]
+    model: JetPotential,
+    momenta: FloatArray,
+    children: IntArray,
+    parameters: Mapping[str, Any],
+    rates: Rates = NO_RATES,
 ) -> FloatArray:
-    """The log weights of one tree for each jet, given by its `Tree.children`."""
-    return weigh_group([model(jet, **parameters) for jet in momenta], children)
+    """The log weights of one tree for each jet, given by its `Tree.children`; all at once."""
+    if rates:  # those with the same parameters together
+        found = np.empty(len(momenta))
+        distinct, which = np.unique(np.column_stack([*rates.values()]), axis=0, return_inverse=True)
+        for i in range(len(distinct)):
+            rows = np.flatnonzero(which.ravel() == i)
+            given = of_jet(parameters, rates, int(rows[0]))
+            found[rows] = weigh_jets(model, momenta[rows], children[rows], given)
+        return found
+    from hctrellis.kernels.products import minkowski_products
+
+    m, n, _ = momenta.shape
+    one = with_parameters(model, tuple(parameters.items()))
+    members = np.zeros((m, 2 * n - 1, n))
+    members[:, :n] = np.eye(n)
+    rows = np.arange(m)
+    for k in range(n - 1):
+        members[:, n + k] = members[rows, children[:, k, 0]] + members[rows, children[:, k, 1]]
+    products = np.ascontiguousarray(minkowski_products(momenta.T).T).swapaxes(1, 2)
+    squares = np.einsum("mki,mki->mk", members @ products, members)
+    weights = np.zeros(m)
+    with np.errstate(all="ignore"):
+        for splits, root in ((slice(0, n - 2), False), (slice(n - 2, n - 1), True)):
+            if n > 1:
+                weights += _weigh_splits(one, squares, members, children[:, splits], splits, root)
+    return weights
+
+
+def _weigh_splits(
+    model: Ginkgo | GinkgoDensity | JetMass,
+    squares: FloatArray,
+    members: FloatArray,
+    children: IntArray,
+    splits: slice,
+    root: bool,
+) -> FloatArray:
+    """The sum of log psi over some splits of trees, one tree for each jet."""
+    n = members.shape[2]
+    described, own = model.code().describe(members.sum(axis=2), (squares,), model.params(root))
+    lefts, rights = children[..., 0], children[..., 1]
+    features = [np.broadcast_to(feature, squares.shape) for feature in described]
+    left, right = (
+        [np.take_along_axis(feature, side, axis=1) for feature in features]
+        for side in (lefts, rights)
+    )
+    parent = [feature[:, n:][:, splits] for feature in features]
+    single = np.array([lefts < n, rights < n])
+    found: FloatArray = model.evaluate(left, right, parent, root, single, None)
+    total: FloatArray = (found + np.broadcast_to(own, squares.shape)[:, n:][:, splits]).sum(axis=1)
+    return total
 
 
 def explain(error: Exception) -> str:
-    """An error in one line; its type is named unless it is a ValueError, which explains itself."""
+    """An error in one line; its type is named unless it is a ValueError, which explains itself.
+
+    It says the same in every run.
+    """
+    if isinstance(error, TooLargeError) and error.lasting is not None:
+        return error.lasting
     name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     return name + " ".join(str(error).split())
 
@@ -167,31 +266,39 @@ def explain(error: Exception) -> str:
 
 
 def _solve_apart(
-    columns: Columns, potentials: Iterable[tuple[int, Potential]], entropy: bool
+    columns: Columns,
+    potentials: Iterable[tuple[int, Potential]],
+    entropy: bool,
+    policy: Policy,
 ) -> None:
     """One potential after the other, each with its row."""
     for row, potential in potentials:
         check_stop()
         try:
-            _fill(columns, row, potential, entropy)
+            _fill(columns, row, potential, entropy, policy)
         except StoppedError:
             raise
         except Exception as error:  # a user's function may raise anything
             columns.errors[row] = explain(error)
 
 
-def _fill(columns: Columns, i: int, potential: Potential, entropy: bool) -> None:
-    trellis = FullTrellis(potential.n_leaves)
-    post = Posterior(trellis.solve(potential, threads=1), trellis, threads=1)
-    log_partition, n_trees = post.log_partition, post.n_trees
-    possible = log_partition > -math.inf
+def _fill(columns: Columns, i: int, potential: Potential, entropy: bool, policy: Policy) -> None:
+    post = policy.solve(potential, threads=1)
+    columns.method[i] = METHODS.index(post.method)
+    log_partition = None if post.method == "sparse" else post.log_partition
+    if isinstance(post, Posterior) and post.is_exact:
+        columns.n_trees[i] = post.n_trees
+    else:
+        error = post.log_partition_error
+        columns.log_partition_error[i] = math.nan if error is None else error
+        columns.bound[i] = post.log_partition_bound
+    possible = post.log_partition_bound > -math.inf
     if possible:
         columns.children[i] = post.map_tree.children
-    if possible and entropy:
-        columns.entropy[i] = post.entropy
+    if possible and entropy and log_partition is not None:
+        columns.entropy[i] = max(0.0, log_partition - post.expected_log_weight)
     columns.map_log_weight[i] = post.map_log_weight if possible else -math.inf
-    columns.log_partition[i] = log_partition
-    columns.n_trees[i] = n_trees
+    columns.log_partition[i] = math.nan if log_partition is None else log_partition
 
 
 # ---- side by side -----------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Columns come as an Arrow table or record batch, as a Parquet file has them, or as an Awkward array.
 The four components are looked for in the columns themselves (each a list of numbers per jet), or
-inside one column (a list of records per jet), under the names that `vector` knows.
+inside one column (a list of records per jet), under the names that `vector` knows: E, px, py, pz,
+or pt, phi, one of eta, rapidity, theta and pz, and mass or E.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ AXES, PLAIN_AXES, PLAIN_ENERGY = ("px", "py", "pz"), ("x", "y", "z"), "t"
 ANGULAR = {"pt", "rho", "eta", "rapidity", "theta", "phi"}
 """Beside one of these, x, y, z and t are where a particle comes from, not its momentum."""
 
+TRANSVERSE, MASSES = ("pt", "rho"), ("mass", "m")
+ALONG = ("eta", "rapidity", "theta", "pz")  # any of them, beside pt and phi
+
 EXPECTED = (
-    "expected jets as lists of particles with E, px, py, pz (or energy, x, y, z, t): one column "
-    "with lists of such records, or four columns with lists of numbers"
+    "expected jets as lists of particles with E, px, py, pz (or energy, x, y, z, t; or pt, phi, "
+    "one of eta, rapidity, theta, pz, and mass or E): one column with lists of such records, or "
+    "four columns with lists of numbers"
 )
 _SHOWN_COLUMNS = 12
 
@@ -44,11 +49,14 @@ class Place:
     column : str or None
         The column that holds the records; None if the components are columns.
     names : tuple of str
-        The names of E, px, py, pz.
+        The names of the four components.
+    system : tuple of str
+        What these components are: E, px, py, pz, or mass or E, pt, phi, and one of `ALONG`.
     """
 
     column: str | None
     names: tuple[str, ...]
+    system: tuple[str, ...] = COMPONENTS
 
     @property
     def columns(self) -> list[str]:
@@ -83,6 +91,15 @@ class Particles:
         errors = {row - start: text for row, text in self.errors.items() if start <= row < stop}
         return Particles(self.momenta[first:last], self.sizes[start:stop], errors)
 
+    def joined(self, other: Particles) -> Particles:
+        """These jets, and then others."""
+        errors = {len(self) + row: text for row, text in other.errors.items()}
+        return Particles(
+            np.concatenate([self.momenta, other.momenta]),
+            np.concatenate([self.sizes, other.sizes]),
+            {**self.errors, **errors},
+        )
+
     @cached_property
     def _ends(self) -> IntArray:
         """Where the jets end in `momenta`, after a 0."""
@@ -112,7 +129,8 @@ def find(
         The columns (None for the whole array) that are `vector` arrays with other components.
     """
     names: dict[str | None, Sequence[str]] = {None: [*fields], **dict(fields.items())}
-    places = [Place(name, found) for name in names if (found := _components(names[name]))]
+    others = [name for name in names if name not in vectors]
+    places = [Place(name, *found) for name in others if (found := _components(names[name]))]
     places += [Place(name, COMPONENTS) for name in vectors]
     if column is not None:
         places = [place for place in places if column in place.columns]
@@ -126,12 +144,53 @@ def find(
         )
     if not places:
         looked = fields if column is None else {column: fields[column]}
-        raise ValueError(f"{what} has no momenta: {_expected(looked)}; found {_show(looked)}")
+        raise ValueError(f"{what} has no momenta: {EXPECTED}; found {_show(looked)}")
     _refuse_twins(names[places[0].column], places[0], what)
     return places[0]
 
 
-def _components(names: Sequence[str]) -> tuple[str, ...] | None:
+def _components(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The names of four components among these, and what they are."""
+    cartesian = _cartesian(names)
+    if cartesian is not None:
+        return cartesian, COMPONENTS
+    by_lower = {name.lower(): name for name in reversed(names)}
+    times = [name for name in (*MASSES, *ENERGIES) if name in by_lower]
+    across = [name for name in TRANSVERSE if name in by_lower]
+    along = [name for name in ALONG if name in by_lower]
+    if not (times and across and along and "phi" in by_lower):
+        return None
+    found = (times[0], across[0], "phi", along[0])
+    what = ("mass" if times[0] in MASSES else "E", "pt", "phi", along[0])
+    return tuple(by_lower[name] for name in found), what
+
+
+def cartesian(values: Sequence[FloatArray], system: tuple[str, ...]) -> FloatArray:
+    """Momenta, rows E, px, py, pz, from the four components of a system.
+
+    >>> cartesian([np.array([0.0]), np.array([3.0]), np.array([0.0]), np.array([4.0])],
+    ...           ("mass", "pt", "phi", "pz"))
+    array([[5., 3., 0., 4.]])
+    """
+    if system == COMPONENTS:
+        return np.column_stack(values)
+    time, pt, phi, along = values
+    with np.errstate(all="ignore"):  # what is odd here is refused later, jet by jet
+        if system[3] == "pz":
+            pz = along
+        elif system[3] == "eta":
+            pz = pt * np.sinh(along)
+        elif system[3] == "theta":
+            pz = pt / np.tan(along)
+        elif system[0] == "E":
+            pz = time * np.tanh(along)
+        else:
+            pz = np.hypot(time, pt) * np.sinh(along)
+        energy = time if system[0] == "E" else np.sqrt(time * time + pt * pt + pz * pz)
+        return np.column_stack([energy, pt * np.cos(phi), pt * np.sin(phi), pz])
+
+
+def _cartesian(names: Sequence[str]) -> tuple[str, ...] | None:
     """The names of E, px, py, pz among these."""
     by_lower = {name.lower(): name for name in reversed(names)}
     axes = AXES
@@ -153,12 +212,6 @@ def _refuse_twins(names: Sequence[str], place: Place, what: str) -> None:
         if len(twins) > 1:
             shown = f"{component!r:.80} twice" if twins[0] == twins[1] else " and ".join(twins)
             raise ValueError(f"{where} has {printable(shown):.200}; rename one")
-
-
-def _expected(fields: Mapping[str, Sequence[str]]) -> str:
-    names = {name.lower() for inner in (fields, *fields.values()) for name in inner}
-    more = "; pt, eta and phi must be converted first, for instance with vector"
-    return EXPECTED + (more if names & ANGULAR else "")
 
 
 def _show(fields: Mapping[str, Sequence[str]]) -> str:
@@ -205,7 +258,7 @@ def from_arrow(columns: Any, place: Place, what: str) -> Particles:
         return _join([pc.struct_field(column, name) for name in place.names], place, what)
     particles = pc.list_flatten(column)
     values = [_numbers(pc.struct_field(particles, name), name, what) for name in place.names]
-    return Particles(np.column_stack(values), _lengths(column), {})
+    return Particles(cartesian(values, place.system), _lengths(column), {})
 
 
 def from_awkward(array: Any, column: str | None = None, what: str = "the array") -> Particles:
@@ -221,12 +274,18 @@ def from_awkward(array: Any, column: str | None = None, what: str = "the array")
         holder[name] if name in holder.fields else getattr(holder, name) for name in place.names
     ]
     lists = [ak.to_arrow(ak.to_packed(part), extensionarray=False) for part in parts]
-    return _join(lists, Place(None, place.names), what)
+    return _join(lists, Place(None, place.names, place.system), what)
 
 
 def _is_vector(holder: Any) -> bool:
     """Whether an Awkward array has E, px, py, pz only through the behaviour of `vector`."""
-    return _components(holder.fields) is None and all(hasattr(holder, c) for c in COMPONENTS)
+    return _cartesian(holder.fields) is None and all(hasattr(holder, c) for c in COMPONENTS)
+
+
+def from_fields(jet: Any, what: str) -> FloatArray:
+    """The momenta of one jet given as a NumPy array of records, as those of `vector` are."""
+    place = find(dict.fromkeys(jet.dtype.names, ()), what)
+    return cartesian([np.asarray(jet[name], float) for name in place.names], place.system)
 
 
 def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:
@@ -252,7 +311,7 @@ def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:
         _numbers(pc.list_flatten(part), name, what)
         for part, name in zip(kept, place.names, strict=True)
     ]
-    return Particles(np.column_stack(values), np.where(equal, lengths[0], 0), errors)
+    return Particles(cartesian(values, place.system), np.where(equal, lengths[0], 0), errors)
 
 
 def _lengths(lists: Any) -> IntArray:

@@ -55,10 +55,15 @@ class BatchResult:
 
     - ``n_leaves``: number of leaves;
     - ``log_partition``, ``map_log_weight``: log Z and the log weight of the MAP tree; -inf if every
-      tree is forbidden;
+      tree is forbidden. Beyond ``max_leaves`` the tree is the best that was found, and log Z is
+      null where only a bound is known;
     - ``map_tree``: the MAP tree in Newick format; null if every tree is forbidden;
     - ``n_trees``: the exact number of trees of non-zero weight: 64-bit integers, or decimals of 38
-      digits if a data set has more than 18 leaves;
+      digits if a data set has more than 18 leaves; null where not all trees were considered;
+    - ``method``: "exact", "sparse" (over the trees of a grown trellis) or "sampled";
+    - ``log_partition_error``: the standard error of log Z: 0 where it is exact, null where it is
+      not known;
+    - ``bound``: log Z is not below it;
     - ``entropy``, ``true_log_weight``, ``seconds``: if they were asked for;
     - ``repaired``, of jets: how many space-like particles were put on their mass shells (see
       ``on_shell`` of `Ginkgo`);

@@ -9,12 +9,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hctrellis.batch.chunks import Wanted, solve_chunk
+from hctrellis.batch.chunks import Wanted, longest_first, solve_chunk
 from hctrellis.batch.engines import as_engine
 from hctrellis.batch.inputs import as_source
-from hctrellis.batch.lanes import COUNTABLE_LEAVES
+from hctrellis.batch.lanes import COUNTABLE_LEAVES, EXACT_LEAVES
 from hctrellis.batch.result import BatchResult
 from hctrellis.batch.store import Folder, Memory
+from hctrellis.sampling.policy import Beyond, Policy
+from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.arrow import arrow
 from hctrellis.support.checks import as_count
 from hctrellis.support.progress import Progress, followed
@@ -35,23 +37,32 @@ def infer_many(
     entropy: bool = False,
     true_trees: Iterable[Tree | str | None] | str | None = None,
     seconds: bool = False,
+    max_leaves: int = EXACT_LEAVES,
+    beyond: Beyond = "sparse",
+    precision: float = PRECISION,
+    time_limit: float | None = TIME_LIMIT,
     scheduler: Any = None,
     workers: int | None = None,
     chunk_size: int | None = None,
     progress: Progress | bool | None = None,
     **parameters: Any,
 ) -> BatchResult:
-    """Exact inference on many data sets; each gets a row of a table, in the order of the input.
+    """Inference on many data sets; each gets a row of a table, in the order of the input.
 
-    A data set that cannot be solved (a jet with a NaN, a negative energy, too many leaves) gets a
-    row with an error message and does not stop the others. See `BatchResult` for the columns.
+    It is exact up to `max_leaves` leaves; what is done beyond is said by `beyond`, and the columns
+    say how each row was obtained. A data set that cannot be solved (a jet with a NaN, a negative
+    energy) gets a row with an error message and does not stop the others. See `BatchResult` for
+    the columns.
 
     Parameters
     ----------
     data : list or iterator of Potential, or jets
         Jets are an Awkward array (a list per jet of records E, px, py, pz, or a `vector` array of
-        momenta), `hctrellis.simulate.Jets`, an Arrow table, a list of arrays of shape (n, 4), or
-        the path of a Parquet file, which is read piece by piece.
+        momenta), `hctrellis.simulate.Jets`, an Arrow table, a list of arrays of shape (n, 4), of
+        NumPy arrays of records or of lists of `vector` objects, or the path of a Parquet file, of
+        several, or of a folder with some, which are read piece by piece. Momenta may also be given
+        as pt, phi, one of eta, rapidity, theta and pz, and mass (which counts, if both are there)
+        or E.
     potential : Ginkgo, JetMass, "ginkgo" or "jetmass", optional
         The model of the jets; simulated jets bring their own.
     column : str, optional
@@ -71,6 +82,16 @@ def infer_many(
         jets in a file the name of a column. Leaves of jets are called 0, 1, ...
     seconds : bool
         Whether to report the time that each data set took (the mean over those computed together).
+    max_leaves : int
+        The most leaves of a data set that is solved exactly; 20 take a second or so, and each
+        further one three times as long.
+    beyond : "sparse", "sample" or "error"
+        What is done with more leaves, as in `infer`. A sparse trellis is grown, which gives a lower
+        bound of log Z and a good tree within a second or so, the same in every run; or trees are
+        sampled, which gives log Z with a standard error within `time_limit`; or the row has an
+        error.
+    precision, time_limit
+        As in `sample_posterior`, where trees are sampled.
     scheduler : "serial", "threads", "processes", "joblib", Dask client or address, optional
         What computes: by default threads, or the backend of an enclosing
         ``joblib.parallel_config``. "joblib" is that backend; an address looks like
@@ -84,7 +105,8 @@ def infer_many(
         True shows a progress bar; a callable is called as progress(data sets done, in all).
     **parameters
         Those of the model of the jets: ``lam``, ``t_cut``, ..., and ``on_shell``, which says
-        whether jets with space-like particles are repaired or refused (see `Ginkgo`).
+        whether jets with space-like particles are repaired or refused (see `Ginkgo`). ``lam`` and
+        ``lam_root`` may be arrays with a number for each jet, if the jets are in memory.
 
     Returns
     -------
@@ -109,15 +131,18 @@ def infer_many(
     arrow()
     engine = as_engine(scheduler, workers)
     source = as_source(data, potential, column, true_trees, parameters, lasting=out is not None)
-    size = source.chunk_size() if chunk_size is None else as_count(chunk_size, "chunk_size")
-    wide = source.largest is None or source.largest > COUNTABLE_LEAVES
-    wanted = Wanted(entropy, true_trees is not None, seconds, wide, source.jets)
+    policy = Policy.of(max_leaves, beyond, precision, time_limit, 0)
+    most = policy.max_leaves
+    size = source.chunk_size(most) if chunk_size is None else as_count(chunk_size, "chunk_size")
+    largest = source.largest(most)
+    wide = most > COUNTABLE_LEAVES and (largest is None or largest > COUNTABLE_LEAVES)
+    wanted = Wanted(entropy, true_trees is not None, seconds, wide, policy, source.jets)
     with (
         followed(progress, "data sets") as show,
         _as_store(out, source, wanted, size, overwrite) as store,
     ):
         show(0, source.rows)
-        todo = store.missing(source.chunks(size))
+        todo = longest_first(store.missing(source.chunks(size)), most)
         with closing(engine(partial(solve_chunk, wanted=wanted), todo)) as answers:
             for index, table in answers:
                 store.add(index, table)
@@ -131,5 +156,13 @@ def _as_store(
 ) -> Store:
     if out is None:
         return Memory(size)
-    settings = {**source.settings(), "data_sets": source.rows}
+    settings = {**source.settings(), "data_sets": source.rows, **_limits(wanted.policy)}
     return Folder(Path(out), settings, wanted.schema(), size, overwrite)
+
+
+def _limits(policy: Policy) -> dict[str, Any]:
+    """What the answers depend on, of a policy."""
+    given: dict[str, Any] = {"max_leaves": policy.max_leaves, "beyond": policy.beyond}
+    if policy.beyond == "sample":
+        given |= {"precision": policy.precision, "time_limit": policy.time_limit}
+    return given

@@ -51,7 +51,7 @@ ABOUT_JETS = (
     "the log likelihood of that tree."
 )
 ABOUT_BATCH = (
-    "Exact inference on every jet of a Parquet file.\n\n"
+    "Inference on every jet of a Parquet file, exact up to [bold]--max-leaves[/bold].\n\n"
     "The jets are lists of particles E, px, py, pz: in one column of records, or in four columns. "
     "The answers (log Z, best tree, number of trees, ...) go to a folder of Parquet files, part "
     "by part; a run that was stopped or killed continues if the same command is given again.\n\n"
@@ -81,6 +81,7 @@ class PaperPart(StrEnum):
     genomics = "genomics"
     complexity = "complexity"
     runtime = "runtime"
+    w_jets = "w-jets"
 
 
 class JetModel(StrEnum):
@@ -88,6 +89,14 @@ class JetModel(StrEnum):
 
     ginkgo = "ginkgo"
     jetmass = "jetmass"
+
+
+class Beyond(StrEnum):
+    """What is done with jets that are too large to be solved exactly."""
+
+    sparse = "sparse"
+    sample = "sample"
+    error = "error"
 
 
 class OnShell(StrEnum):
@@ -711,6 +720,21 @@ def batch(
             "other such jets are refused.",
         ),
     ] = OnShell.auto,
+    non_stop: Annotated[
+        bool,
+        typer.Option("--non-stop", help="The likelihood with factors for not stopping (ginkgo)."),
+    ] = False,
+    max_leaves: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, max=28, help="The most leaves that are solved exactly."),
+    ] = 20,
+    beyond: Annotated[
+        Beyond,
+        typer.Option(
+            case_sensitive=False,
+            help="Larger jets: a lower bound by a sparse trellis, sampled trees, or an error.",
+        ),
+    ] = Beyond.sparse,
     entropy: Annotated[bool, typer.Option("--entropy", help="Also compute entropies.")] = False,
     true_trees: Annotated[
         str | None,
@@ -753,6 +777,8 @@ def batch(
         raise typer.BadParameter("ginkgo needs the threshold --t-cut, such as --t-cut 16")
     if potential is JetModel.jetmass and (t_cut is not None or lam_root is not None):
         raise typer.BadParameter("jetmass has no threshold and only one rate, --lam")
+    if potential is JetModel.jetmass and non_stop:
+        raise typer.BadParameter("jetmass has no threshold, hence no --non-stop")
     from hctrellis.cli.batch import run_batch
 
     code = run_batch(
@@ -766,6 +792,9 @@ def batch(
         lam_root=lam_root,
         column=column,
         on_shell={"always": True, "never": False}.get(on_shell),
+        non_stop=non_stop or None,
+        max_leaves=max_leaves,
+        beyond=beyond.value,
         entropy=entropy,
         true_trees=true_trees,
         seconds=seconds,

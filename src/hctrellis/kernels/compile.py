@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hctrellis.kernels.door import numba
+from hctrellis.kernels.door import IS_COMPILING, numba
+from hctrellis.kernels.kept import keep
 
 INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called only by kernels
 
 
 def jit(function: Callable[..., Any], *, cache: bool = True) -> Callable[..., Any]:
-    """Compile a kernel; where no cache folder is writable, compile it anew in each process."""
-    try:
-        return numba.njit(nogil=True, cache=cache, error_model="numpy")(function)
-    except RuntimeError:  # Numba found no folder to cache in
-        return jit(function, cache=False)
+    """Compile a kernel, and keep the code on disk where that is possible."""
+    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy")(function)
+    if cache and IS_COMPILING:
+        keep(compiled)
+    return compiled
 
 
 def jit_as(key: str, *, cache: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

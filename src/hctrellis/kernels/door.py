@@ -14,6 +14,7 @@ with ONE_AT_A_TIME:
     import numba
     from llvmlite import ir
     from numba.core import cgutils, config, entrypoints, types
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
     from numba.core.compiler import Flags
     from numba.core.datamodel import models
     from numba.core.dispatcher import Dispatcher
@@ -39,9 +40,12 @@ with ONE_AT_A_TIME:
 
 __all__ = [
     "IS_COMPILING",
+    "CompileResultCacheImpl",
     "Conversion",
     "Dispatcher",
     "Flags",
+    "FunctionCache",
+    "IndexDataCacheFile",
     "NumbaError",
     "cgutils",
     "ir",

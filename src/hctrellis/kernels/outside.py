@@ -11,9 +11,15 @@ cluster. The same blocks as on the way up, in the opposite order: the high parts
 child run over the submasks of the complement of SH in tiles; pairs in which R has no high part
 lie inside the block of S and are finished afterwards, low parts in decreasing order. Splits of
 the root are left to `root_splits`, since the root may have parameters of its own.
+
+The entropy of the trees is the sum over all splits, of probability p, of -p log p, less that over
+all clusters; on the way of the probabilities the former is summed up. Each split is met twice, and
+counted where the high part of S is smaller than that of R, or their low parts if both have none.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -36,7 +42,7 @@ from hctrellis.kernels.bound import (
     take_row,
 )
 from hctrellis.kernels.common import bit_count, by_size, load_tile, room
-from hctrellis.kernels.elementary import exp2
+from hctrellis.kernels.elementary import exp2, log
 from hctrellis.kernels.simd import (
     LANES,
     choose,
@@ -56,11 +62,22 @@ TILE = 16  # other children side by side
 TRUSTED = 600.0  # log2 of the largest scale at which what underflows is below 2^-300
 STEEP = 40.0  # log2 of the largest gain that is multiplied up
 VANISHING = 2.0**-200  # parents whose source is smaller are passed over
+TINY = 1e-300  # its logarithm is finite
+
+
+@inner
+def p_log_p(p):
+    """p log p, also for 0."""
+    return p * log(maximum(p, TINY))
 
 
 @jit
-def root_splits(tables, params, low_bits, cross_tables, source_root, target):
-    """The first term of every target: the sum over the splits of the root."""
+def root_splits(tables, params, low_bits, cross_tables, source_root, target, spent):
+    """The first term of every target, and of what is summed up: over the splits of the root.
+
+    spent : float64 (2^n), the sum of p log p over the splits that are counted at each cluster; or
+        (0), if that is not asked for
+    """
     features, best, rest, node = tables
     root = best.size - 1
     own = node[root] if node.size > 0 else 0.0
@@ -73,6 +90,9 @@ def root_splits(tables, params, low_bits, cross_tables, source_root, target):
         e = exp2(w) * factor * source_root if best[root] > FORBIDDEN else 0.0
         target[left] = e * rest[right]
         target[right] = e * rest[left]
+        if spent.size > 0:
+            p = e * rest[left] * rest[right]
+            spent[left] = p * math.log(max(p, TINY))
 
 
 @inner
@@ -149,10 +169,10 @@ def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, p
 
 
 @inner
-def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at):
+def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at, spent):
     """Sum over all R with high bits, for the clusters high << low_bits | low, all low.
 
-    Writes the sum of every low part to sums[low * LANES + at].
+    Writes the sum of every low part to sums[low * LANES + at], and adds to `spent`.
     """
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
@@ -172,7 +192,8 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
     sub = free
     while sub > 0:
         count = 0
-        while sub > 0 and count < TILE:
+        counted = spent.size > 0 and sub > high
+        while sub > 0 and count < TILE and (sub > high or not counted):
             others[count] = sub
             parents[count] = high | sub
             sub = (sub - 1) & free
@@ -217,7 +238,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
             mask = high << low_bits | low
             if mask == 0 or best[mask] < FORBIDDEN:
                 continue
-            if LINEAR:
+            if LINEAR and spent.size == 0:
                 if not GAINS and size < 0:
                     scale_rows(other_best, other_rest, n_low, width, other_u, other_tops)
                 elif GAINS and size != counts[low]:
@@ -274,8 +295,16 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                     break
                 other_low = (other_low - 1) & ~low
             acc = load(sum_v, low * LANES)
-            for i in range(0, entries, LANES):
-                acc = acc + exp2(load(log_weights, i) + best[mask]) * load(scales, i)
+            if counted:
+                logs = splat(0.0)
+                for i in range(0, entries, LANES):
+                    term = exp2(load(log_weights, i) + best[mask]) * load(scales, i)
+                    acc = acc + term
+                    logs = logs + p_log_p(term * rest[mask])
+                spent[mask] += total(logs)
+            else:
+                for i in range(0, entries, LANES):
+                    acc = acc + exp2(load(log_weights, i) + best[mask]) * load(scales, i)
             store(sum_v, low * LANES, acc)
     for low in range(n_low):
         sums[low * LANES + at] = total(load(sum_v, low * LANES))
@@ -290,7 +319,9 @@ def lacks(best, node, index, low):
 
 
 @inner
-def finish_around(highs, low_bits, tables, cross_tables, params, source, target, block, sums):
+def finish_around(
+    highs, low_bits, tables, cross_tables, params, source, target, block, sums, spent
+):
     """Complete eight blocks: pairs in which the other child has no high bit. Lanes are blocks."""
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
@@ -315,7 +346,9 @@ def finish_around(highs, low_bits, tables, cross_tables, params, source, target,
         own = load_row(block_f, low * LANES, stride)
         own_best = gather(best, index, low)
         single = (single_high and low == 0) or (highs[0] == 0 and low & (low - 1) == 0)
+        own_rest = gather(rest, index, low)
         acc = load(sums, low * LANES)
+        logs = splat(0.0)
         other_low = n_low - 1 ^ low
         while other_low > 0:
             j = (low | other_low) * LANES
@@ -335,30 +368,46 @@ def finish_around(highs, low_bits, tables, cross_tables, params, source, target,
             e = exp2(log2_weight(x, own_best + best[other_low] + load(block_lack, j)))
             if SCALED:
                 e = e * factor
-            acc = acc + e * (rest[other_low] * load(block_source, j))
+            term = e * (rest[other_low] * load(block_source, j))
+            acc = acc + term
+            if spent.size > 0 and highs[0] == 0 and other_low > low:
+                logs = logs + p_log_p(term * own_rest)
             other_low = (other_low - 1) & ~low
         if LEAF_APART:
-            acc = acc + leaves_around(
-                highs, low_bits, tables, distances, params, source, low, own, own_best
+            around = (own, own_best, own_rest, spent.size > 0)
+            more, further = leaves_around(
+                highs, low_bits, tables, distances, params, source, low, around
             )
+            acc = acc + more
+            logs = logs + further
         for lane_ in range(LANES):
             if lane_ == 0 or index[lane_] != index[lane_ - 1]:
                 target[index[lane_] | low] += lane(acc, lane_)
+                if spent.size > 0:
+                    spent[index[lane_] | low] += lane(logs, lane_)
         store(block_source, low * LANES, gather(source, index, low))
 
 
 @inner
-def leaves_around(highs, low_bits, tables, distances, params, source, low, own, own_best):
-    """The pairs in which the other child is a single leaf among the high ones."""
-    features, best, rest, node = tables
+def leaves_around(highs, low_bits, tables, distances, params, source, low, around):
+    """The pairs in which the other child is a single leaf among the high ones.
+
+    around : features, best and rest of the clusters; whether the sum of p log p is asked for
+    Returns the sum, and that of p log p.
+    """
+    features, best, _rest, node = tables
+    own, own_best, own_rest, spending = around
+    counted = np.zeros(LANES)
     root = best.size - 1
     remaining = (root >> low_bits) ^ highs
     leaves = highs.copy()
     parents = highs.copy()
     acc = splat(0.0)
+    logs = splat(0.0)
     while remaining[0] > 0:
         for block in range(LANES):
             bit = remaining[block] & -remaining[block]
+            counted[block] = 1.0 if bit > highs[block] else 0.0
             remaining[block] ^= bit
             leaves[block] = bit << low_bits
             parents[block] = (highs[block] | bit) << low_bits
@@ -369,13 +418,19 @@ def leaves_around(highs, low_bits, tables, distances, params, source, low, own, 
             gather_row(features, leaves, 0), own, gather_row(features, parents, low), params, cross
         )
         w = log2_weight(x, own_best + lacks(best, node, parents, low))
-        acc = acc + exp2(w) * factor * gather(source, parents, low)
-    return acc
+        term = exp2(w) * factor * gather(source, parents, low)
+        acc = acc + term
+        if spending:
+            logs = logs + p_log_p(term * own_rest) * load(counted, 0)
+    return acc, logs
 
 
 @jit
-def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
-    """The recursion for all clusters with one of the given high parts (equal numbers of bits)."""
+def solve_around(highs, low_bits, tables, cross_tables, params, source, target, spent):
+    """The recursion for all clusters with one of the given high parts (equal numbers of bits).
+
+    spent : as in `root_splits`; if it is asked for, source is target
+    """
     n_features = tables[0].shape[0]
     n_low = 1 << low_bits
     rows = n_low * TILE
@@ -415,8 +470,19 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
             if start + at < highs.size:
                 group[at] = highs[start + at]
                 sum_around(
-                    group[at], low_bits, tables, cross_tables, params, source, work, sums, at
+                    group[at],
+                    low_bits,
+                    tables,
+                    cross_tables,
+                    params,
+                    source,
+                    work,
+                    sums,
+                    at,
+                    spent,
                 )
             else:
                 group[at] = group[at - 1]
-        finish_around(group, low_bits, tables, cross_tables, params, source, target, block, sums)
+        finish_around(
+            group, low_bits, tables, cross_tables, params, source, target, block, sums, spent
+        )

@@ -10,6 +10,7 @@ data make room for it.
 `plot_clustermap`   a table as a heat map, its rows (and columns) in the order of a tree
 `plot_coclustering` how probable it is that two leaves are close, for every two
 `plot_samples`      many trees on top of each other
+`plot_lund`         the splittings of a jet in the primary Lund plane
 `plot_log_weights`  how the log weight is distributed; where the best and the true tree are
 `plot_trellis`      the clusters and splits of a posterior, probable splits wide
 `plot_top_trees`    the most probable trees side by side
@@ -26,6 +27,7 @@ from hctrellis.plotting.coclustering import plot_coclustering
 from hctrellis.plotting.dendrogram import figure_size, plot_dendrogram
 from hctrellis.plotting.files import figure_axes, fitting_shape, save_figure
 from hctrellis.plotting.logweights import plot_log_weights
+from hctrellis.plotting.lund import plot_lund
 from hctrellis.plotting.overlay import plot_samples
 from hctrellis.plotting.profile import plot_profile
 from hctrellis.plotting.style import require_matplotlib
@@ -41,6 +43,7 @@ __all__ = [
     "plot_coclustering",
     "plot_dendrogram",
     "plot_log_weights",
+    "plot_lund",
     "plot_profile",
     "plot_samples",
     "plot_tanglegram",

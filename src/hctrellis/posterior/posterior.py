@@ -157,20 +157,16 @@ class Posterior(BasePosterior):
             return -math.inf
         return weight - self.log_partition
 
-    @cached_property
-    def _moments(self) -> tuple[float, float]:
-        self._check_possible()
-        return self._solution.log_weight_moments()
-
     @property
     def expected_log_weight(self) -> float:
         """The mean of the log weight over the posterior."""
-        return self._moments[0]
+        return self.log_partition - self.entropy
 
     @property
     def log_weight_variance(self) -> float:
         """The variance of the log weight over the posterior (beta^2 times that of the energy)."""
-        return self._moments[1]
+        self._check_possible()
+        return self._solution.moments[1]
 
     def log_weight_distribution(
         self, size: int = DISTRIBUTION_SIZE, rng: Seed = None
@@ -191,13 +187,14 @@ class Posterior(BasePosterior):
             values, shares = trees.log_weights[::-1], trees.probabilities[::-1]
         else:
             values, shares = np.sort(self.sample(size, rng).log_weights), np.full(size, 1 / size)
-        mean, variance = self._moments
+        mean, variance = self._solution.moments
         return LogWeightDistribution(mean, variance, self.map_log_weight, values, shares, is_exact)
 
     @property
     def entropy(self) -> float:
         """The entropy of the posterior in nats; exp(entropy) is an effective number of trees."""
-        return max(0.0, self.log_partition - self.expected_log_weight)
+        self._check_possible()
+        return self._solution.entropy
 
     def kl_divergence(self, other: Posterior) -> float:
         """The Kullback-Leibler divergence D(self || other) in nats, over the same leaves.
@@ -218,7 +215,8 @@ class Posterior(BasePosterior):
         if math.isnan(mean):
             return math.inf
         cross = other.log_partition - mean
-        return max(0.0, cross - self.entropy)
+        own = self.log_partition - self._solution.moments[0]  # the entropy, rounded alike
+        return max(0.0, cross - own)
 
     def _kl_elsewhere(self, other: Posterior) -> float:
         """The divergence from a posterior over another trellis, if both are sparse."""

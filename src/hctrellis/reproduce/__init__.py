@@ -25,6 +25,7 @@ EXPERIMENTS = {
     "genomics": "genomics_page",
     "complexity": "complexity",
     "runtime": "runtime",
+    "w-jets": "wjets",
 }
 """The experiments in the order of the page, and their modules."""
 

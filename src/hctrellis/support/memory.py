@@ -17,7 +17,17 @@ SMALL = 1 << 22  # bytes that are taken without checking how many there are
 
 
 class TooLargeError(ValueError, MemoryError):
-    """The problem does not fit; the message says by how much, and what to do instead."""
+    """The problem does not fit; the message says by how much, and what to do instead.
+
+    Attributes
+    ----------
+    lasting : str or None
+        The same without what is true at this moment only, if that was given.
+    """
+
+    def __init__(self, message: str, lasting: str | None = None) -> None:
+        super().__init__(message)
+        self.lasting = lasting
 
 
 def available_memory() -> int:

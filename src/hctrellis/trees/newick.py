@@ -242,6 +242,29 @@ def format_newick(
     return newick_text(2 * n - 2, lambda node: rows[node - n] if node >= n else (), names)
 
 
+def read_plain(texts: Sequence[str], children: IntArray) -> npt.NDArray[np.bool_]:
+    """Read trees over leaves 0, 1, ... that are written with brackets and commas only, quickly.
+
+    Fills `Tree.children` of each tree, of shape (m, n - 1, 2). Returns which were read: others have
+    more written in them, or are wrong.
+
+    Examples
+    --------
+    >>> children = np.zeros((3, 2, 2), int)
+    >>> read_plain(["((0,1),2);", "(2,(0,1))", "((0:1,1:1):1,2:2);"], children).tolist()
+    [True, True, False]
+    >>> children[1].tolist()
+    [[0, 1], [2, 3]]
+    """
+    from hctrellis.kernels.newick import read_newick
+
+    codes = [text.encode(errors="replace") for text in texts]
+    ends = np.cumsum([0, *map(len, codes)])[1:]
+    read = np.zeros(len(texts), bool)
+    read_newick(np.frombuffer(b"".join(codes), np.uint8), ends, children, read)
+    return read
+
+
 def newick_many(
     children: IntArray, labels: Sequence[Sequence[str]] | None = None
 ) -> tuple[npt.NDArray[np.uint8], IntArray]:

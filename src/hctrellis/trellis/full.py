@@ -22,13 +22,13 @@ from hctrellis.support.progress import Progress, followed
 from hctrellis.support.steps import check_stop
 from hctrellis.support.threads import default_threads
 from hctrellis.support.types import BoolArray
-from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Weights, is_fusable, lattice_splits
 from hctrellis.trellis.solution import CompiledSolution, FullSolution, NumpySolution, Solution
 from hctrellis.trellis.terms import assemble
+from hctrellis.trellis.upward import go_up
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import FloatArray, IntArray
+    from hctrellis.support.types import FloatArray
 
 MAX_LEAVES = 28  # 2^28 clusters, 1e13 splits: a night
 THREADED_SPLITS = 1_000_000  # below, threads cost more than they save
@@ -120,7 +120,9 @@ class FullTrellis:
                 f"exact inference over {self.n_leaves} leaves needs about "
                 f"{show_bytes(needed)} of memory, and {show_bytes(available)} are available "
                 f"(at most {MAX_LEAVES} leaves in any case); use fewer leaves, or a sparse "
-                "trellis: infer(potential, trellis=grow(potential))"
+                "trellis: infer(potential, trellis=grow(potential))",
+                lasting=f"exact inference over {self.n_leaves} leaves needs about "
+                f"{show_bytes(needed)} of memory, more than there is; lower max_leaves",
             )
 
 
@@ -128,10 +130,6 @@ def _solve_compiled(potential: Potential, threads: int, progress: Progress) -> F
     """The upward pass with the compiled kernels."""
     n = potential.n_leaves
     terms = assemble(potential, _low_bits)
-    best, rest = np.zeros(1 << n), np.zeros(1 << n)
-    rest[1 << np.arange(n)] = 1.0
-    tables = (terms.features, best, rest, terms.node)
-    kernel = terms.kernel(*terms.upward)
     finished, total = 0, n_splits(n)
 
     def advance(bad: int, cost: int) -> None:
@@ -143,16 +141,7 @@ def _solve_compiled(potential: Potential, threads: int, progress: Progress) -> F
         finished += cost
         progress(min(finished, total), total)
 
-    def solve(highs: IntArray) -> int:
-        bad: int = kernel.solve_blocks(
-            highs, terms.low_bits, tables, terms.cross, terms.params, terms.root_params
-        )
-        return bad
-
-    low_bits = terms.low_bits
-    bad = kernel.solve_low(low_bits, tables, terms.params, terms.root_params, terms.distances)
-    advance(bad, n_splits(low_bits))
-    Blocks(n, low_bits).visit(solve, advance, threads)
+    best, rest = go_up(terms, n, threads, advance)
     return CompiledSolution(potential, best, best, rest, terms, threads)
 
 

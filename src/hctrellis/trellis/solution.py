@@ -17,18 +17,21 @@ import numpy as np
 
 from hctrellis.clusters import Lattice, Vertices, n_trees
 from hctrellis.potentials.base import Potential
-from hctrellis.support.logs import LOG2E, TIE
+from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER, TIE
 from hctrellis.support.steps import check_stop, in_steps
 from hctrellis.tree import Tree
 from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Splits, Weights, lattice_chunks, lattice_splits
 from hctrellis.trellis.terms import Terms
+from hctrellis.trellis.upward import go_up
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
 NOTHING = 1e-250  # compiled exponentials end at 2^-960: smaller probabilities count as 0
 PRIMES_AT_ONCE = 8
+MOST_ROUND = 16  # leaves: (2n - 3)!! is below 2^53
+MOST_RANKED = 20  # the same for `count_ordered`, whose tables take n numbers per cluster
 ROUNDING = 1e-9  # of the sum of the probabilities of all trees that have a cluster
 ENTRIES_AT_ONCE = 1 << 20  # of a matrix of clusters and leaves
 
@@ -188,6 +191,16 @@ class Solution(ABC):
         rests = math.log(self.rest[left]) + math.log(self.rest[right]) - math.log(self.rest[parent])
         return x + float(powers) / LOG2E + rests
 
+    @cached_property
+    def entropy(self) -> float:
+        """The entropy of the trees, each with its share of Z, in nats."""
+        return max(0.0, self.log_partition - self.moments[0])
+
+    @cached_property
+    def moments(self) -> tuple[float, float]:
+        """Mean and variance of the log weight of a tree."""
+        return self.log_weight_moments()
+
     def log_weight_moments(self, other: Solution | None = None) -> tuple[float, float]:
         """Mean and variance of the log weight of a tree (under another potential, if given)."""
         from hctrellis.kernels import passes
@@ -278,6 +291,18 @@ class CompiledSolution(FullSolution):
         return log_weights
 
     def around(self, amounts: FloatArray | None = None) -> FloatArray:
+        return self._around(amounts, np.empty(0))
+
+    @cached_property
+    def entropy(self) -> float:
+        spent = np.zeros(self.best.size)
+        p = self._around(None, spent)
+        p[self.root] = 1.0
+        p[self.vertices.leaves] = 0.0  # leaves are not split
+        clusters = p * np.log(p, out=np.zeros(p.size), where=p > 0)
+        return max(0.0, float(clusters.sum() - spent.sum()))
+
+    def _around(self, amounts: FloatArray | None, spent: FloatArray) -> FloatArray:
         terms = self.terms
         tables = (terms.features, self.best, self.rest, terms.node)
         kernel = terms.kernel("weights", "outside")
@@ -287,11 +312,12 @@ class CompiledSolution(FullSolution):
             source = np.zeros(self.best.size)
             np.divide(amounts, self.rest, out=source, where=self.rest > 0)
         at_root = (1.0 if amounts is None else float(amounts[-1])) / max(self.rest[-1], 1.0)
-        kernel.root_splits(tables, terms.root_params, terms.low_bits, terms.cross, at_root, target)
+        shared = (terms.low_bits, terms.cross)
+        kernel.root_splits(tables, terms.root_params, *shared, at_root, target, spent)
 
         def solve(highs: IntArray) -> int:
             kernel.solve_around(
-                highs, terms.low_bits, tables, terms.cross, terms.params, source, target
+                highs, terms.low_bits, tables, terms.cross, terms.params, source, target, spent
             )
             return 0
 
@@ -302,9 +328,25 @@ class CompiledSolution(FullSolution):
 
     @cached_property
     def n_trees(self) -> int:
-        terms, size = self.terms, self.best.size
+        terms, n = self.terms, self.potential.n_leaves
         if not (terms.forbids_clusters or terms.forbids_splits):
-            return n_trees(self.potential.n_leaves)
+            return n_trees(n)
+        if terms.forbids_splits or n > MOST_RANKED:
+            return self._count_one_by_one()
+        node = np.where(terms.node > FORBIDDEN, 0.0, NEVER)
+        plain = replace(terms, codes=(), features=np.empty((0, node.size)), node=node, linear=True)
+        plain = replace(plain, params=(), root_params=(), distances=np.empty((0, 0)))
+        _best, counts = go_up(plain, n, self.threads, lambda bad, cost: None)
+        if n <= MOST_ROUND:
+            return int(counts[-1])
+        from hctrellis.kernels.ranked import count_ordered
+
+        sums = np.zeros((n, node.size), np.uint64)
+        ordered = int(count_ordered(node == 0, self.vertices.sizes, sums))
+        return exact_count(counts[-1], {2 ** (65 - n): ordered >> (n - 1)})
+
+    def _count_one_by_one(self) -> int:
+        terms, size = self.terms, self.best.size
         codes = terms.codes if terms.forbids_splits else ()
         features = terms.features if codes else np.empty((0, size))
         params = (terms.params, terms.root_params) if codes else ((), ())

@@ -1,0 +1,171 @@
+"""Compiled code on disk: spoiled files, full disks and folders of others cannot break work."""
+
+import os
+import pickle
+
+import numba
+import pytest
+
+from children import run, told
+from hctrellis.kernels.kept import _digest
+from hctrellis.support.private import make_private, who_else_writes
+
+SOLVE = """
+import json, resource, sys, warnings
+limit = int(sys.argv[1])
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from hctrellis.kernels import lattice
+    import numpy as np
+    sums = np.zeros(4)
+    lattice.add_pairs(np.array([[0.0, 2.0], [2.0, 0.0]]), sums)
+print(json.dumps(["sum", sums[-1]]))
+print(json.dumps(["said", [str(w.message) for w in caught if w.category is RuntimeWarning]]))
+print(json.dumps(["hits", sum(lattice.add_pairs.stats.cache_hits.values())]))
+"""
+
+
+def solve(folder, limit=0, **environment):
+    """One small kernel in a process of its own, with this cache."""
+    variables = {"NUMBA_CACHE_DIR": str(folder)} | environment
+    found = told(run(SOLVE, limit, environment=variables))
+    assert found["sum"] == 2.0
+    return found
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A cache that holds the kernel."""
+    folder = tmp_path_factory.mktemp("filled") / "deep" / "cache"
+    assert solve(folder) == {"sum": 2.0, "said": [], "hits": 0}
+    assert solve(folder) == {"sum": 2.0, "said": [], "hits": 1}
+    return folder
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*add_pairs*") if path.is_file())
+
+
+def copied(filled, folder):
+    """The kernel's files, in another cache."""
+    for path in files(filled):
+        place = folder / path.relative_to(filled)
+        make_private(place.parent)
+        place.write_bytes(path.read_bytes())
+    return files(folder)
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :]
+
+
+SPOILED = {
+    "truncated": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "garbage": lambda content: os.urandom(len(content)),
+    "flipped": flipped,
+}
+
+
+def test_folders_are_made_for_their_owner_alone(filled):
+    for folder in (filled, filled.parent, *(path.parent for path in files(filled))):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_spoiled_files(how, filled, tmp_path):
+    """All files at once: the answer, one sentence, and the next run is as fast as ever."""
+    for path in copied(filled, tmp_path / "cache"):
+        path.write_bytes(SPOILED[how](path.read_bytes()))
+    found = solve(tmp_path / "cache")
+    assert len(found["said"]) == 1
+    assert "compiled anew" in found["said"][0] and "is spoiled" in found["said"][0]
+    assert solve(tmp_path / "cache") == {"sum": 2.0, "said": [], "hits": 1}
+
+
+def test_a_file_in_the_place_of_another(filled, tmp_path):
+    """The code of another key is not taken, as a full disk could leave it."""
+    index, code = sorted(copied(filled, tmp_path / "cache"), key=lambda path: path.suffix == ".nbc")
+    key, _stamp, data = pickle.loads(code.read_bytes())
+    old = pickle.dumps((key, "an earlier text", data))
+    code.write_bytes(old + _digest(old))
+    assert solve(tmp_path / "cache")["hits"] == 0
+    assert index.suffix == ".nbi"
+
+
+def test_full_disk(tmp_path):
+    """The limit on the size of files stands for it."""
+    found = solve(tmp_path / "cache", limit=100)
+    assert len(found["said"]) == 1 and "cannot be written" in found["said"][0]
+    assert not files(tmp_path / "cache")
+
+
+class Trap:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_planted_files(mode, filled, tmp_path):
+    """From a folder that others can write into nothing is read; (from one's own, it would be)."""
+    sprung, cache = tmp_path / "sprung", tmp_path / "cache"
+    for path in copied(filled, cache):
+        content = pickle.dumps(Trap(sprung))
+        path.write_bytes(content + _digest(content))
+    cache.chmod(mode)
+    home = tmp_path / "home"
+    solve(cache, HOME=str(home), XDG_CACHE_HOME=str(home))
+    assert sprung.exists() == (mode == 0o700)
+
+
+@pytest.mark.skipif(
+    not hasattr(numba.config, "CACHE_LOCATOR_CLASSES"), reason="this Numba looks in all places"
+)
+def test_nowhere_to_keep_it(tmp_path):
+    """The only place is a folder that others can write into: it is said why."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    found = solve(shared, NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator")
+    assert len(found["said"]) == 1 and "others may write into" in found["said"][0]
+    assert not files(shared)
+
+
+# ---- folders ----------------------------------------------------------------------------------
+
+
+def test_who_else_writes(tmp_path, monkeypatch):
+    ours = tmp_path / "a" / "b"
+    make_private(ours)
+    assert who_else_writes(ours) is None
+    ours.chmod(0o722)
+    assert who_else_writes(ours) == f"others may write into {ours}"
+    ours.chmod(0o1777)
+    assert who_else_writes(ours) == f"others may write into {ours}"  # they can add files
+    ours.chmod(0o755)
+    assert who_else_writes(ours) is None
+    ours.parent.chmod(0o777)
+    assert who_else_writes(ours) == f"others may write into {ours.parent}"
+    ours.parent.chmod(0o1777)
+    assert who_else_writes(ours) is None
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
+    if ours.stat().st_uid != 0:
+        assert "belongs to another user" in who_else_writes(ours)
+    ours.parent.chmod(0o700)
+
+
+def test_groups(tmp_path, monkeypatch):
+    """A group of one's own, as many systems have it for each user, is nobody else."""
+    import hctrellis.support.private as private
+
+    tmp_path.chmod(0o770)
+    monkeypatch.setattr(private, "_is_own_group", lambda number: True)
+    assert who_else_writes(tmp_path) is None
+    monkeypatch.setattr(private, "_is_own_group", lambda number: False)
+    assert "others may write into" in who_else_writes(tmp_path)
