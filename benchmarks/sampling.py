@@ -174,17 +174,19 @@ def speed_problems(folder: Path | None, n: int) -> Iterator[tuple[str, hct.Poten
         yield "pam50, average", hct.Linkage(pam50(folder, n), beta=3.0)
         w = similar(pam50(folder, n))
         yield "pam50, Dasgupta, diffuse", hct.Dasgupta(w, beta=10 / n**1.5)
-    yield "correlation clustering", hct.CorrelationClustering(signs(n, n), beta=8 / n)
+    yield "correlation clustering", hct.CorrelationClustering(signs(n, n), beta=n / 25)
     if n <= 100:
         yield "jet", jet(n, n)
 
 
-def effective(children: np.ndarray, seconds: float) -> tuple[float, float]:
-    """Effective trees per second: of the median open cluster, and of the worst."""
+def effective(children: np.ndarray, seconds: float) -> tuple[float, float] | None:
+    """Effective trees per second: of the median open cluster, and of the worst, if there is one."""
     codes = cluster_codes(children.reshape(-1, *children.shape[2:]))[:, :-1]
     found = frequencies(codes.reshape(*children.shape[:2], -1), 0.05)
     p, errors = found.means, found.errors
     kept = (p >= 0.05) & (p <= 0.95) & (errors > 0)
+    if not kept.any():
+        return None
     sizes = p[kept] * (1 - p[kept]) / errors[kept] ** 2 / seconds
     return float(np.median(sizes)), float(sizes.min())
 
@@ -216,6 +218,9 @@ def moves(folder: Path | None, targets: Targets) -> str:
             plain = plain_chains(chains, starts, rng, (records, MOVES * step))
             end = time.process_time()
             ours, theirs = effective(gibbs, middle - begin), effective(plain, end - middle)
+            if ours is None or theirs is None:
+                log("no cluster is open")
+                continue
             count = 4 * records * step
             lines.append(
                 [

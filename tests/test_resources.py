@@ -362,7 +362,7 @@ def commands(size):
         ],
         "demo": ["demo", "--output", out],
         "reproduce": [
-            *("reproduce", "zmap" if large else "complexity", "-o", folder / f"paper {size}"),
+            *("reproduce", "table1" if large else "complexity", "-o", folder / f"paper {size}"),
             *([] if large else ["--small"]),
         ],
     }
