@@ -61,8 +61,8 @@ def strangers(found: Frequencies, population: Frequencies, n_lineages: int) -> I
     """
     codes = np.union1d(found.codes, population.codes)
     here, there = found.at(codes), population.at(codes)
-    p = (here + there) / 2
-    spread = np.sqrt(np.maximum(p * (1 - p), 0) / max(1, n_lineages))
+    n = max(1, n_lineages)  # one lineage in n is the least that annealing can show: a rare mode
+    spread = np.sqrt(np.maximum(here * (1 - here), 1 / n) / n)
     apart = np.abs(here - there)
     flagged = (np.maximum(here, there) >= JUDGED) & (apart > APART)
     return codes[flagged & (apart > STANDARD_ERRORS * spread)]
