@@ -654,6 +654,23 @@ def test_a_saved_posterior(write, tmp_path, capsys):
     assert hct.load(path).log_partition == post.log_partition
 
 
+def test_what_cannot_be_quoted_costs_no_other_file(write, tmp_path, capsys):
+    row, column = np.divmod(np.arange(25), 5)
+    crossed = np.equal.outer(row, row) + 1.0 * np.equal.outer(column, column)
+    source = write(matrix_text(crossed, [f"i{k}" for k in range(25)]))
+    paths = {name: tmp_path / f"a.{name}" for name in ("npz", "json", "nwk")}
+    options = ["--similarities", "--beta", "1", "--time-limit", "1", "--cluster", "i0, i1"]
+    options += ["--save", paths["npz"], "--json", paths["json"], "--newick", paths["nwk"]]
+    options += ["--clusters", tmp_path / "flat.csv", "--samples", tmp_path / "some.nwk"]
+    said = complaint(capsys, source, *options, "--quiet")
+    assert "No probability can be quoted" in said
+    assert not hct.load(paths["npz"]).is_reliable
+    assert paths["nwk"].exists()
+    found = json.loads(paths["json"].read_text())
+    assert found["map"]["log_probability"] is None
+    assert [(row["probability"], row["error"]) for row in found["asked"]] == [(None, None)]
+
+
 def test_names_with_commas(write, capsys):
     text = 'name,x\n"Smith, J.",1\n"Doe, A.",2\nPoe,9\n'
     out = run(capsys, write(text), "--beta", "1", "--cluster", "Smith, J., Doe, A.")

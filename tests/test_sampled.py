@@ -256,6 +256,14 @@ def test_a_mode_that_is_rare_is_not_missed(seed):
         assert abs(probability - exact) < 5 * error
 
 
+def test_a_log_partition_is_no_surer_than_its_trees():
+    """A trellis that has every sampled tree may lack the next."""
+    rows = np.random.default_rng(0).normal(size=(5, 2)) * 9
+    post = hct.sample_posterior(hct.Linkage(rows, beta=9.0), time_limit=3.0, rng=0)
+    assert post.diagnostics.coverage.value == 1.0
+    assert post.diagnostics.coverage.error == 1 / post.diagnostics.n_draws
+
+
 def test_chance_alone_raises_no_alarm():
     """Chains that agree, with 300 clusters each, are flagged in none of 20 cases."""
     rng = np.random.default_rng(2)

@@ -77,9 +77,6 @@ def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
     if request.linkage is not None:
         write_linkage(request.linkage, post.map_tree)
         yield f"best tree (linkage matrix): {request.linkage}"
-    if request.samples is not None:
-        write_text(request.samples, _samples(request, post))
-        yield f"{request.n_samples:,} sampled trees: {request.samples}"
     if request.json is not None:
         save(answers, request.json, ".json")
         yield f"all numbers (JSON): {request.json}"
@@ -93,6 +90,9 @@ def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
     if request.flat is not None:
         write_text(request.flat, flat_csv(answers.flat(request.n_clusters)))
         yield f"flat clusters (CSV): {request.flat}"
+    if request.samples is not None:
+        write_text(request.samples, _samples(request, post))
+        yield f"{request.n_samples:,} sampled trees: {request.samples}"
 
 
 def _samples(request: Request, post: hct.BasePosterior) -> str:
