@@ -654,6 +654,12 @@ def test_a_saved_posterior(write, tmp_path, capsys):
     assert hct.load(path).log_partition == post.log_partition
 
 
+def test_trees_that_were_read_are_not_saved_again(write, tmp_path, capsys):
+    source = write("((a,b),(c,d));\n((a,b),(c,d));\n(((a,b),c),d);\n", "trees.nwk")
+    path = tmp_path / "p.npz"
+    assert "holds trees" in complaint(capsys, source, "--save", path)
+
+
 def test_what_cannot_be_quoted_costs_no_other_file(write, tmp_path, capsys):
     row, column = np.divmod(np.arange(25), 5)
     crossed = np.equal.outer(row, row) + 1.0 * np.equal.outer(column, column)

@@ -171,6 +171,8 @@ class Diagnostics:
             if self.worst_error <= self.precision
             else f" ({self.precision:g} was asked for; give it more time)"
         )
+        if self.worst_error == 0:
+            return f"{ways}; no probability of 0.05 or more has a standard error that shows."
         return (
             f"{ways}; the largest standard error of a probability of 0.05 or more is "
             f"{self.worst_error:.2g}{short}."
