@@ -18,6 +18,7 @@ from hctrellis.cli import main
 from hctrellis.cli.app import ABOUT_INFER
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
 from hctrellis.infer import MAX_EXACT_LEAVES
+from hctrellis.plotting.subject import as_subject
 from hctrellis.tables.cells import Items, Options
 from hctrellis.tables.items import as_items
 from hctrellis.treefiles import read_newicks, read_nexus
@@ -672,6 +673,7 @@ def test_what_cannot_be_quoted_costs_no_other_file(write, tmp_path, capsys):
     assert "No probability can be quoted" in said
     assert not hct.load(paths["npz"]).is_reliable
     assert paths["nwk"].exists()
+    assert "no probability is known" in as_subject(hct.load(paths["npz"])).explanation
     found = json.loads(paths["json"].read_text())
     assert found["map"]["log_probability"] is None
     assert [(row["probability"], row["error"]) for row in found["asked"]] == [(None, None)]
