@@ -18,6 +18,7 @@ from hctrellis.cli import main
 from hctrellis.cli.app import ABOUT_INFER
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
 from hctrellis.infer import MAX_EXACT_LEAVES
+from hctrellis.plotting.subject import as_subject
 from hctrellis.tables.cells import Items, Options
 from hctrellis.tables.items import as_items
 from hctrellis.treefiles import read_newicks, read_nexus
@@ -652,6 +653,30 @@ def test_a_saved_posterior(write, tmp_path, capsys):
     run(capsys, write(ANIMALS), "--beta", "1", "--save", path)
     post = hct.infer(hct.Linkage(POINTS, labels=LABELS))
     assert hct.load(path).log_partition == post.log_partition
+
+
+def test_trees_that_were_read_are_not_saved_again(write, tmp_path, capsys):
+    source = write("((a,b),(c,d));\n((a,b),(c,d));\n(((a,b),c),d);\n", "trees.nwk")
+    path = tmp_path / "p.npz"
+    assert "holds trees" in complaint(capsys, source, "--save", path)
+
+
+def test_what_cannot_be_quoted_costs_no_other_file(write, tmp_path, capsys):
+    row, column = np.divmod(np.arange(25), 5)
+    crossed = np.equal.outer(row, row) + 1.0 * np.equal.outer(column, column)
+    source = write(matrix_text(crossed, [f"i{k}" for k in range(25)]))
+    paths = {name: tmp_path / f"a.{name}" for name in ("npz", "json", "nwk")}
+    options = ["--similarities", "--beta", "1", "--time-limit", "1", "--cluster", "i0, i1"]
+    options += ["--save", paths["npz"], "--json", paths["json"], "--newick", paths["nwk"]]
+    options += ["--clusters", tmp_path / "flat.csv", "--samples", tmp_path / "some.nwk"]
+    said = complaint(capsys, source, *options, "--quiet")
+    assert "No probability can be quoted" in said
+    assert not hct.load(paths["npz"]).is_reliable
+    assert paths["nwk"].exists()
+    assert "no probability is known" in as_subject(hct.load(paths["npz"])).explanation
+    found = json.loads(paths["json"].read_text())
+    assert found["map"]["log_probability"] is None
+    assert [(row["probability"], row["error"]) for row in found["asked"]] == [(None, None)]
 
 
 def test_names_with_commas(write, capsys):

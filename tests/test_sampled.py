@@ -238,6 +238,30 @@ def test_agreement_with_annealed_trees():
     assert len(strangers(here, here, 40)) == 0
     nowhere = Frequencies(np.empty((8, BATCHES, 0)), np.empty(0, np.int64), np.empty((0, 2), int))
     assert len(strangers(nowhere, there, 40)) == 1
+    rare = counted([[0.085] * BATCHES] * 8)  # a mode that chains have never been in
+    assert len(strangers(nowhere, rare, 60)) == 1
+    assert len(strangers(nowhere, rare, 40)) == 0  # three lineages may be chance
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mode_that_is_rare_is_not_missed(seed):
+    """Columns are more probable than rows; no chain goes from one to the other."""
+    row, column = np.divmod(np.arange(16), 4)
+    same = np.equal.outer(row, row) + 1.01 * np.equal.outer(column, column)
+    model = hct.Dasgupta(same, beta=1.0)
+    post = hct.sample_posterior(model, time_limit=2.0, rng=seed)
+    if post.is_reliable:
+        probability, error = post.estimate([[0, 1, 2, 3]])
+        exact = 0.0832  # infer(model).cluster_probability([0, 1, 2, 3])
+        assert abs(probability - exact) < 5 * error
+
+
+def test_a_log_partition_is_no_surer_than_its_trees():
+    """A trellis that has every sampled tree may lack the next."""
+    rows = np.random.default_rng(0).normal(size=(5, 2)) * 9
+    post = hct.sample_posterior(hct.Linkage(rows, beta=9.0), time_limit=3.0, rng=0)
+    assert post.diagnostics.coverage.value == 1.0
+    assert post.diagnostics.coverage.error == 1 / post.diagnostics.n_draws
 
 
 def test_chance_alone_raises_no_alarm():

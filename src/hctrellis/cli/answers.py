@@ -126,6 +126,11 @@ def _read(request: Request) -> hct.TreeRuns | Cells:
 def _from_trees(request: Request, trees: hct.TreeRuns) -> Clustering:
     if request.model is not None or request.beta is not None:
         raise ValueError(f"{request.source.name} holds trees; leave out --potential and --beta")
+    if request.save is not None:
+        raise ValueError(
+            f"--save keeps a posterior of a table; {request.source.name} holds trees, which are "
+            "kept already: read them again, or give --json"
+        )
     if request.bootstrap is not None:
         raise ValueError(f"--bootstrap resamples columns; {request.source.name} holds trees")
     post = hct.infer(CladeDistribution(trees, model=request.clades, smoothing=request.smoothing))

@@ -62,26 +62,24 @@ def _paths(request: Request) -> tuple[Path | None, ...]:
 
 
 def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
-    """Write the files that were asked for, and say so line by line."""
+    """Write the files that were asked for, and say so line by line.
+
+    First what took long to find, last what sampled trees may be unable to tell.
+    """
     post = answers.posterior
-    if request.newick is not None:
-        save(answers, request.newick, ".nwk")
-        yield f"best tree (with probabilities): {request.newick}"
-    if request.linkage is not None:
-        write_linkage(request.linkage, post.map_tree)
-        yield f"best tree (linkage matrix): {request.linkage}"
-    if request.flat is not None:
-        write_text(request.flat, flat_csv(answers.flat(request.n_clusters)))
-        yield f"flat clusters (CSV): {request.flat}"
-    if request.samples is not None:
-        write_text(request.samples, _samples(request, post))
-        yield f"{request.n_samples:,} sampled trees: {request.samples}"
-    if request.json is not None:
-        save(answers, request.json, ".json")
-        yield f"all numbers (JSON): {request.json}"
     if request.save is not None:
         save(answers, request.save, ".npz")
         yield f"posterior (for hctrellis.load): {request.save}"
+    if request.newick is not None:
+        save(answers, request.newick, ".nwk")
+        known = " (with probabilities)" if post.is_reliable else ""
+        yield f"best tree{known}: {request.newick}"
+    if request.linkage is not None:
+        write_linkage(request.linkage, post.map_tree)
+        yield f"best tree (linkage matrix): {request.linkage}"
+    if request.json is not None:
+        save(answers, request.json, ".json")
+        yield f"all numbers (JSON): {request.json}"
     if request.figure is not None:
         write_figure(answers, request.figure)
         yield f"figure: {request.figure}"
@@ -89,6 +87,12 @@ def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
         title = request.title or f"{request.source.stem}: how sure is the tree?"
         answers.report(request.report, title)
         yield f"report (open it in a browser): {request.report}"
+    if request.flat is not None:
+        write_text(request.flat, flat_csv(answers.flat(request.n_clusters)))
+        yield f"flat clusters (CSV): {request.flat}"
+    if request.samples is not None:
+        write_text(request.samples, _samples(request, post))
+        yield f"{request.n_samples:,} sampled trees: {request.samples}"
 
 
 def _samples(request: Request, post: hct.BasePosterior) -> str:

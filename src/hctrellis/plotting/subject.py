@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hctrellis.posterior.base import BasePosterior
@@ -67,7 +67,10 @@ def as_subject(
     known = Lookup(given)
     errors = {mask: known.error(mask) for mask in tree.masks[tree.n_leaves : -1]}
     values = support_values(tree, known.probability)
-    return _written(tree, values, bootstrap, errors, height=height)
+    found = _written(tree, values, bootstrap, errors, height=height)
+    if given.is_reliable or found.explanation:
+        return found
+    return replace(found, explanation="no probability is known")
 
 
 def support_values(tree: Tree, support: Support | None) -> list[float | None]:

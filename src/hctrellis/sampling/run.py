@@ -430,7 +430,8 @@ class _Sampler:
         codes = cluster_codes(children.reshape(-1, *children.shape[2:]))
         held = redraws.hold(codes).reshape(children.shape[:2])
         found = shares(held)
-        return Estimate(float(found.means[0]), float(found.errors[0]))
+        least = 1 / held.size  # if all trees were in it, or none, the next may not be
+        return Estimate(float(found.means[0]), max(float(found.errors[0]), least))
 
     def known(self, found: Frequencies, draws: Records) -> tuple[float, tuple[float, float]]:
         """The largest error of a probability that matters; the least and median effective sizes."""

@@ -61,8 +61,8 @@ def strangers(found: Frequencies, population: Frequencies, n_lineages: int) -> I
     """
     codes = np.union1d(found.codes, population.codes)
     here, there = found.at(codes), population.at(codes)
-    p = (here + there) / 2
-    spread = np.sqrt(np.maximum(p * (1 - p), 0) / max(1, n_lineages))
+    n = max(1, n_lineages)  # one lineage in n is the least that annealing can show: a rare mode
+    spread = np.sqrt(np.maximum(here * (1 - here), 1 / n) / n)
     apart = np.abs(here - there)
     flagged = (np.maximum(here, there) >= JUDGED) & (apart > APART)
     return codes[flagged & (apart > STANDARD_ERRORS * spread)]
@@ -171,6 +171,8 @@ class Diagnostics:
             if self.worst_error <= self.precision
             else f" ({self.precision:g} was asked for; give it more time)"
         )
+        if self.worst_error == 0:
+            return f"{ways}; no probability of 0.05 or more has a standard error that shows."
         return (
             f"{ways}; the largest standard error of a probability of 0.05 or more is "
             f"{self.worst_error:.2g}{short}."

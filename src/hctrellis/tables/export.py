@@ -143,7 +143,7 @@ def as_json(found: Clustering) -> dict[str, Any]:
         "log_partition_bound": post.log_partition_bound,
         "map": {
             "log_weight": post.map_log_weight,
-            "log_probability": post.map_log_probability,
+            "log_probability": post.map_log_probability if post.is_reliable else None,
             "newick": as_newick(post, post.map_tree),
         },
         "asked": [_cluster(post, known, mask) for mask in found.watched],
@@ -176,11 +176,12 @@ def _number(value: float) -> float | None:
 
 def _cluster(post: BasePosterior, known: Lookup, mask: int) -> dict[str, Any]:
     names = mask_labels(mask, post.labels)
+    p = known.probability(mask)
     found = {
         "members": names,
         "size": len(names),
-        "probability": known.probability(mask),
-        "error": known.error(mask),
+        "probability": p,
+        "error": None if p is None else known.error(mask),
     }
     between = interval(post, mask)
     return found if between is None else {**found, "interval": between}
