@@ -252,7 +252,7 @@ def test_a_mode_that_is_rare_is_not_missed(seed):
     post = hct.sample_posterior(model, time_limit=2.0, rng=seed)
     if post.is_reliable:
         probability, error = post.estimate([[0, 1, 2, 3]])
-        exact = 0.0832  # infer(model).cluster_probability([0, 1, 2, 3])
+        exact = hct.infer(model).cluster_probability([0, 1, 2, 3])
         assert abs(probability - exact) < 5 * error
 
 
@@ -332,6 +332,7 @@ def test_log_z_is_withheld(estimates, reason):
 
 def test_estimates_of_log_z():
     assert of_coverage(-5.0, Estimate(0.5, 0.01)).value == pytest.approx(-5.0 + np.log(2))
+    assert of_coverage(-5.0, Estimate(1.0, 0.0), unseen=0.02) == (-5.0, 0.02)
     assert of_coverage(-5.0, Estimate(0.001, 0.0001)) is None
     assert of_coverage(-5.0, Estimate(0.05, 0.03)) is None
     assert of_runs([-1.0, -np.inf, -1.0, -1.0]) is None

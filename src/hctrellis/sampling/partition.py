@@ -68,14 +68,18 @@ def of_runs(log_partitions: Sequence[float]) -> Estimate | None:
     return Estimate(mean, float(values.std(ddof=1)) / math.sqrt(len(values)) * wider)
 
 
-def of_coverage(log_partition: float, coverage: Estimate) -> Estimate | None:
-    """log Z from that of a trellis and the probability of its trees; None if that is too small."""
+def of_coverage(log_partition: float, coverage: Estimate, unseen: float = 0.0) -> Estimate | None:
+    """log Z from that of a trellis and the probability of its trees; None if that is too small.
+
+    A separate mode of the probability `unseen`, if all chains have missed it, changes log Z by as
+    much, so the error is no less.
+    """
     if coverage.value < LEAST_COVERAGE:
         return None
     relative = coverage.error / coverage.value
     if relative > LARGEST_RELATIVE_ERROR:
         return None
-    return Estimate(log_partition - math.log(coverage.value), relative)
+    return Estimate(log_partition - math.log(coverage.value), math.hypot(relative, unseen))
 
 
 def agreed(estimates: Mapping[str, Estimate], bound: float) -> LogPartition:

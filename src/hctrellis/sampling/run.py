@@ -397,7 +397,8 @@ class _Sampler:
         if self.n_lineages >= LEAST_ANCESTORS * len(self.runs):
             found["annealing"] = of_runs([run.log_partition for run in self.runs])
         if coverage is not None:
-            found["coverage"] = of_coverage(bound, coverage)
+            visits = self.n_lineages if self.round_trips is None else sum(self.round_trips)
+            found["coverage"] = of_coverage(bound, coverage, 1 / max(1, visits))
         enough = sum(each is not None for each in found.values()) >= 2
         if not enough or self.ladders is not None:
             found["bridge"] = self.bridge()

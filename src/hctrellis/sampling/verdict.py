@@ -151,6 +151,15 @@ class Diagnostics:
         return None if self.round_trips is None else sum(self.round_trips)
 
     @property
+    def unseen(self) -> float:
+        """The probability of a separate mode that may have been missed by all starts.
+
+        A mode of this probability would have escaped all lineages of annealing, or all round trips,
+        once in twenty times.
+        """
+        return min(1.0, 3 / max(1, self.n_ancestors if self.n_visits is None else self.n_visits))
+
+    @property
     def agree(self) -> bool:
         """Whether chains from all starts agree about every cluster."""
         return not self.doubts
@@ -171,11 +180,14 @@ class Diagnostics:
             if self.worst_error <= self.precision
             else f" ({self.precision:g} was asked for; give it more time)"
         )
+        missed = f"A separate mode of less than {self.unseen:.1g} of the probability may be missed."
         if self.worst_error == 0:
-            return f"{ways}; no probability of 0.05 or more has a standard error that shows."
+            return (
+                f"{ways}; no probability of 0.05 or more has a standard error that shows. {missed}"
+            )
         return (
             f"{ways}; the largest standard error of a probability of 0.05 or more is "
-            f"{self.worst_error:.2g}{short}."
+            f"{self.worst_error:.2g}{short}. {missed}"
         )
 
     def as_dict(self) -> dict[str, Any]:
