@@ -95,8 +95,7 @@ def divergences(folder: Path) -> str:
         "data set; * at or below the published SBN-EM. Trees are rooted on their first leaf; "
         "probabilities below 2.2e-16 count as that, as in the published numbers. The form and the "
         "strength of the smoothing were chosen on these data sets, so the rows with smoothing are "
-        "optimistic.\n\n"
-        + table(["model", *SETS], rows)
+        "optimistic.\n\n" + table(["model", *SETS], rows)
     )
 
 

@@ -12,7 +12,7 @@ import argparse
 import csv
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +122,7 @@ def truth(count: int, targets: Targets) -> str:
         if post.log_partition is not None and post.log_partition_error is not None:
             difference = abs(post.log_partition - exact.log_partition)
             error = max(0.0, difference - 1e-9) / max(post.log_partition_error, 1e-12)
-        rows.append((len(off), int((off <= 2).sum()), float(off.max()), error, False))
+        rows.append((len(off), int((off <= 2).sum()), float(off.max(initial=0)), error, False))
     lines = []
     everything = [row for rows in found.values() for row in rows]
     for name, rows in [*found.items(), ("all", everything)]:
@@ -381,18 +381,21 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     targets = Targets()
-    parts = [
-        moves(given.data, targets),
-        whole(given.data, targets),
-        truth(given.problems, targets),
-        designs(given.seeds, targets),
+    stages: list[Callable[[], str]] = [
+        lambda: moves(given.data, targets),
+        lambda: truth(given.problems, targets),
+        lambda: designs(given.seeds, targets),
+        lambda: whole(given.data, targets),
     ]
     if given.data is not None:
-        parts.append(sharp(given.data, targets))
+        stages.append(lambda: sharp(given.data, targets))
     if given.exact:
-        parts.append(exact(targets))
+        stages.append(lambda: exact(targets))
     facts = "\n".join(f"- {fact}" for fact in machine())
-    write_section("sampling", "\n\n".join(["## Sampling", facts, *parts, targets.table()]))
+    parts: list[str] = []
+    for stage in stages:  # written after each: a run that is stopped has not been in vain
+        parts.append(stage())
+        write_section("sampling", "\n\n".join(["## Sampling", facts, *parts, targets.table()]))
 
 
 if __name__ == "__main__":

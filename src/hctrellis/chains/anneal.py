@@ -15,6 +15,7 @@ Reference: H.-D. Dau, N. Chopin, Waste-free sequential Monte Carlo, J. R. Stat. 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 KEPT_SHARE = 0.5  # of a population that is effective after it is weighed for the next heat
 FINEST = 1e-9  # the least step between two heats
+
+
+class LateError(Exception):
+    """There was no time to end."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,12 @@ def anneal(
     n_moves: int,
     rng: np.random.Generator,
     heats: tuple[float, ...] | None = None,
+    late: Callable[[], bool] = lambda: False,
 ) -> Annealed:
-    """One run of tempering; without heats a pilot, which chooses them."""
+    """One run of tempering; without heats a pilot, which chooses them.
+
+    Raises `LateError` if it is late before the last heat.
+    """
     size = n_chains * n_records
     population = chains.weigh(chains.uniform(size, rng))
     origins = np.arange(size)
@@ -71,6 +80,8 @@ def anneal(
     used = [0.0]
     trail = [population.children[0, 0]]
     while used[-1] < 1.0:
+        if late():
+            raise LateError
         heat = _next_heat(population, used[-1]) if heats is None else heats[len(used)]
         steps = (population.log_targets(heat) - population.log_targets(used[-1])).ravel()
         top = float(steps.max())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.build.grow import Growth, grow
-from hctrellis.chains.anneal import Annealed, anneal
+from hctrellis.chains.anneal import Annealed, LateError, anneal
 from hctrellis.chains.chains import Chains, Records, joined
 from hctrellis.chains.frequencies import BATCHES, Frequencies, cluster_codes, frequencies, shares
 from hctrellis.chains.temper import Ladders
@@ -209,7 +209,7 @@ class _Sampler:
         coverage = None if redraws is None else self.coverage(draws, redraws)
         found = self.count(draws)
         flagged = uncertain(found, tempered)
-        if self.doubtful(found, flagged):
+        if self.runs and self.doubtful(found, flagged):
             draws = self.temper()
             found = self.count(draws)
             flagged = uncertain(found, np.ones(N_LADDERS, bool))
@@ -256,11 +256,13 @@ class _Sampler:
         size = POPULATION if self.chains.is_compiled else PLAIN_POPULATION
         self.tell(0, None, "annealing")
         few = max(4, size[0] // PILOT_PART), size[1]
-        pilot = anneal(self.chains, *few, self.n_moves, self.rng)
+        late = partial(self.late, ANNEAL_SHARE)
         runs: list[Annealed] = []
-        while len(runs) < N_RUNS and not (runs and self.late(ANNEAL_SHARE)):
-            runs.append(anneal(self.chains, *size, self.n_moves, self.rng, pilot.heats))
-            self.tell(0, None, f"annealing, run {len(runs)} of {N_RUNS}")
+        with suppress(LateError):
+            pilot = anneal(self.chains, *few, self.n_moves, self.rng, late=late)
+            while len(runs) < N_RUNS:
+                runs.append(anneal(self.chains, *size, self.n_moves, self.rng, pilot.heats, late))
+                self.tell(0, None, f"annealing, run {len(runs)} of {N_RUNS}")
         return runs
 
     @property
@@ -394,13 +396,13 @@ class _Sampler:
     def log_partitions(self, bound: float, coverage: Estimate | None) -> dict[str, Estimate]:
         """log Z by all ways that can be defended."""
         found: dict[str, Estimate | None] = {}
-        if self.n_lineages >= LEAST_ANCESTORS * len(self.runs):
+        if self.runs and self.n_lineages >= LEAST_ANCESTORS * len(self.runs):
             found["annealing"] = of_runs([run.log_partition for run in self.runs])
         if coverage is not None:
             visits = self.n_lineages if self.round_trips is None else sum(self.round_trips)
             found["coverage"] = of_coverage(bound, coverage, 1 / max(1, visits))
         enough = sum(each is not None for each in found.values()) >= 2
-        if not enough or self.ladders is not None:
+        if self.runs and (not enough or self.ladders is not None):
             found["bridge"] = self.bridge()
         return {name: each for name, each in found.items() if each is not None}
 
@@ -462,6 +464,11 @@ class _Sampler:
                 f"chains disagree about {len(doubts)} clusters, such as "
                 f"{show_cluster(worst.mask, self.potential.labels)}, which has a frequency from "
                 f"{worst.low:.2f} to {worst.high:.2f}"
+            )
+        if not self.runs:
+            found.append(
+                "annealing from uniform trees did not end in time, so nothing shows that chains "
+                "which start elsewhere agree"
             )
         if travelled := self.untravelled():
             found.append(travelled)
