@@ -116,6 +116,7 @@ class Chains:
 
         uniforms : float64 (chains, records, moves, 2)
         """
+        starts = np.ascontiguousarray(starts)  # one layout: the kernel is compiled once
         m, n_records = uniforms.shape[:2]
         found = Records(
             np.empty((m, n_records, *starts.shape[1:]), np.int16),
