@@ -86,10 +86,9 @@ class SplitCode:
         A user's function: may return -inf, and is checked for NaN and +inf.
     forbids : bool
         Whether a function that is not a user's may return x = -inf.
-    role : "weight", "factor" or "value"
-        What becomes of log psi by this function: it is added to the log weight of a split; or it
-        multiplies the weight, so that sums of weights become sums of values; or it is apart from
-        the weight, one of those that `values` returns.
+    role : "weight" or "value"
+        What becomes of log psi by this function: it is added to the log weight of a split; or it is
+        apart from the weight, one of those that `values` returns.
     """
 
     pair: Callable[..., Any]
@@ -105,7 +104,7 @@ class SplitCode:
     gains: bool = False
     users: bool = False
     forbids: bool = False
-    role: Literal["weight", "factor", "value"] = "weight"
+    role: Literal["weight", "value"] = "weight"
 
 
 def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
@@ -217,7 +216,6 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "FACTOR_RANGE": _FACTOR_RANGE * sum(_factor(0, code) != "" for code in codes),
         "LEAF_APART": any(code.leaf is not None for code in codes),
         "CHECKED": any(code.users or code.forbids for code in codes),
-        "AVERAGED": any(code.role == "factor" for code in codes),
         "N_VALUES": sum(code.role == "value" for code in codes),
     }
 
@@ -324,8 +322,6 @@ def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
 
 def _factor(i: int, code: SplitCode) -> str:
     """What a code multiplies the weight by, besides e^x; empty if by nothing."""
-    if code.role == "factor":
-        return _value(i, code)
     return f"f{i}" if code.role == "weight" and is_scaled(code) else ""
 
 

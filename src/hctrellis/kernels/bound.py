@@ -147,9 +147,6 @@ NOWHERE = math.inf
 CHECKED = True
 """Whether a split may have the log weight -inf, or one that is not a number: users' may."""
 
-AVERAGED = False
-"""Whether the factor of a split has a value in it, of which averages are wanted."""
-
 N_VALUES = 1
 """How many numbers `values` returns."""
 
