@@ -89,6 +89,9 @@ class SplitCode:
     role : "weight" or "value"
         What becomes of log psi by this function: it is added to the log weight of a split; or it is
         apart from the weight, one of those that `values` returns.
+    shared : int, optional
+        If a number: its features and this many of its first parameters are those of the function
+        before it, and not there again.
     """
 
     pair: Callable[..., Any]
@@ -105,6 +108,7 @@ class SplitCode:
     users: bool = False
     forbids: bool = False
     role: Literal["weight", "value"] = "weight"
+    shared: int | None = None
 
 
 def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
@@ -233,12 +237,16 @@ def _tuple(items: Sequence[str]) -> str:
     return "(" + "".join(f"{item}, " for item in items) + ")"
 
 
+def _items(name: str, places: Sequence[int]) -> str:
+    return _tuple([f"{name}[{i}]" for i in places])
+
+
 def _slice(name: str, start: int, count: int) -> str:
-    return _tuple([f"{name}[{i}]" for i in range(start, start + count)])
+    return _items(name, range(start, start + count))
 
 
 def _adaptor(codes: Sequence[SplitCode]) -> str:
-    n = sum(code.n_features for code in codes)
+    n = sum(code.n_features for code in codes if code.shared is None)
     first_sum, first_feature = 2, 2 + sum(code.n_sums for code in codes)
     columns = range(first_feature, first_feature + n)
     lines = [
@@ -273,6 +281,8 @@ def _described(codes: Sequence[SplitCode]) -> list[str]:
     row: list[str] = []
     start = param = 0
     for i, code in enumerate(codes):
+        if code.shared is not None:
+            continue
         sums, params = _slice("sums", start, code.n_sums), _slice("params", param, code.n_params)
         lines.append(f"    r{i}, o{i} = describe{i}(size, {sums}, {params})")
         row += [f"r{i}[{f}]" for f in range(code.n_features)]
@@ -299,11 +309,22 @@ def _combined(
 def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
     """The lines that compute x and factor of each code."""
     lines = []
+    columns: list[int] = []
+    places: list[int] = []
     feature = param = 0
     for i, code in enumerate(codes):
-        rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
+        if code.shared is None:
+            places = [*range(param, param + code.n_params)]
+            columns = [*range(feature, feature + code.n_features)]
+            feature += code.n_features
+            param += code.n_params
+        else:
+            more = code.n_params - code.shared
+            places = [*places[: code.shared], *range(param, param + more)]
+            param += more
+        rows = [_items(side, columns) for side in ("left", "right", "parent")]
         if code.n_params or not code.users:
-            rows.append(_slice("params", param, code.n_params))
+            rows.append(_items("params", places))
         if code.users:
             if one:
                 call = _as_terms(_call(f"{name}{i}", rows))
@@ -315,8 +336,6 @@ def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
         else:
             call = _call(f"{name}{i}", [*rows, "cross"])
         lines.append(f"    x{i}, f{i} = {call}")
-        feature += code.n_features
-        param += code.n_params
     return lines
 
 

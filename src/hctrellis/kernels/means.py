@@ -10,6 +10,9 @@ clusters as amounts, these are parts of an expectation over trees. If the sums a
 of L and R are added to v: with a(P) = 1 they are then the means over the trees of each cluster, and
 no probabilities are needed, but children must be done before their parents.
 
+Several values are found together, and then only their sums over all clusters: `shares` holds eight
+parts of the sum of each, and `sums` is not used.
+
 Each split is visited once, in the tiles of the upward pass; but the scale of each weight is known,
 and clusters that hardly ever occur are passed over: `amounts` is a / rest, or 0.
 """
@@ -21,6 +24,7 @@ import numpy as np
 from hctrellis.kernels.bound import (
     CROSS,
     LEAF_APART,
+    N_VALUES,
     SCALED,
     combine,
     gather_row,
@@ -35,18 +39,44 @@ from hctrellis.kernels.bound import (
     values,
 )
 from hctrellis.kernels.common import load_tile, next_tile, room
+from hctrellis.kernels.door import overload
 from hctrellis.kernels.elementary import exp2
-from hctrellis.kernels.simd import LANES, choose, gather, lane, load, splat, store, total
+from hctrellis.kernels.simd import LANES, choose, gather, lane, load, splat, store, total, with_lane
 from hctrellis.kernels.tiles import TILE, high_distances, load_side
 from hctrellis.kernels.weights import cross_distance, cross_lanes, log2_weight, split_terms
 
 
+def add_each(parts, p, row):
+    """Add values, each times the probabilities p, to eight parts of the sum of each."""
+    for k, value in enumerate(row):
+        store(parts, k * LANES, load(parts, k * LANES) + choose(p, p * value, 0.0))
+
+
+@overload(add_each)
+def _add_each(parts, p, row):
+    if len(row) == 0:
+        return lambda parts, p, row: None
+
+    def of_some(parts, p, row):
+        at = (len(row) - 1) * LANES
+        store(parts, at, load(parts, at) + choose(p, p * row[-1], 0.0))
+        add_each(parts, p, row[:-1])
+
+    return of_some
+
+
 @inner
-def weighed(x, factor, log2_scale, amount, value):
-    """What a split adds: its probability times its value; 0 if it is impossible."""
+def chance(x, factor, log2_scale, amount):
+    """The amount of a split: that of its parent, times its probability given the parent."""
     p = exp2(log2_weight(x, log2_scale)) * amount
     if SCALED:
         p = p * factor
+    return p
+
+
+@inner
+def weighed(p, value):
+    """What a split adds; 0 if it is impossible, whatever its value."""
     return choose(p, p * value, 0.0)
 
 
@@ -57,16 +87,16 @@ def own_scale(parent, best, node):
 
 
 @inner
-def value_of(left, right, parent, features, params, cross):
-    """The value of one split, whichever of its children are leaves."""
+def values_of(left, right, parent, features, params, cross):
+    """The values of one split, whichever of its children are leaves."""
     l = take_row(features, left)
     r = take_row(features, right)
     p = take_row(features, parent)
     if LEAF_APART and left & (left - 1) == 0:
-        return leaf_values(l, r, p, params, cross)[0]
+        return leaf_values(l, r, p, params, cross)
     if LEAF_APART and right & (right - 1) == 0:
-        return leaf_values(r, l, p, params, cross)[0]
-    return values(l, r, p, params, cross)[0]
+        return leaf_values(r, l, p, params, cross)
+    return values(l, r, p, params, cross)
 
 
 @jit
@@ -88,11 +118,14 @@ def mean_low(low_bits, tables, params, root_params, distances, amounts, sums, sh
             right = others ^ sub
             cross = cross_distance(left, right, distances) if CROSS else 0.0
             x, factor = split_terms(left, right, parent, features, prm, cross)
-            value = value_of(left, right, parent, features, prm, cross)
-            if nested:
-                value += sums[left] + sums[right]
+            row = values_of(left, right, parent, features, prm, cross)
             both = amount * rest[left] * rest[right]
-            term = weighed(x, factor, best[left] + best[right] + scale, both, value)
+            p = chance(x, factor, best[left] + best[right] + scale, both)
+            if N_VALUES > 1:
+                add_each(shares, with_lane(splat(0.0), 0, p), row)
+                continue
+            value = row[0] + (sums[left] + sums[right] if nested else 0.0)
+            term = weighed(p, value)
             sums[parent] += term
             if shares.size > 0:
                 shares[left] += term
@@ -136,7 +169,7 @@ def mean_tiles(high, low_bits, tables, cross_tables, params, root_params, amount
         if nested:
             load_tile(sums, low_bits, lefts, width, left_share, 0)
             load_tile(sums, low_bits, rights, width, right_share, 0)
-        elif shares.size > 0:
+        elif N_VALUES == 1 and shares.size > 0:
             left_share[:] = 0.0
             right_share[:] = 0.0
         for low in range(n_low):
@@ -167,16 +200,20 @@ def mean_tiles(high, low_bits, tables, cross_tables, params, root_params, amount
                     left = load_row(left_f, i + t, stride)
                     right = load_row(right_f, j + t, stride)
                     x, factor = pair(left, right, parent, prm, cross)
-                    value = values(left, right, parent, prm, cross)[0]
-                    if nested:
-                        value = value + (load(left_share, i + t) + load(right_share, j + t))
-                    term = weighed(
+                    row = values(left, right, parent, prm, cross)
+                    p = chance(
                         x,
                         factor,
                         load(left_best, i + t) + load(right_best, j + t) + scale,
                         load(left_rest, i + t) * load(right_rest, j + t) * amount,
-                        value,
                     )
+                    if N_VALUES > 1:
+                        add_each(shares, p, row)
+                        continue
+                    value = row[0]
+                    if nested:
+                        value = value + (load(left_share, i + t) + load(right_share, j + t))
+                    term = weighed(p, value)
                     acc = acc + term
                     if shares.size > 0:
                         store(left_share, i + t, load(left_share, i + t) + term)
@@ -184,8 +221,9 @@ def mean_tiles(high, low_bits, tables, cross_tables, params, root_params, amount
                 if left_low == 0:
                     break
                 left_low = (left_low - 1) & low
-            sums[mask] += total(acc)
-        if shares.size > 0:
+            if N_VALUES == 1:
+                sums[mask] += total(acc)
+        if N_VALUES == 1 and shares.size > 0:
             add_tile(left_share, low_bits, lefts, count, shares)
             add_tile(right_share, low_bits, rights, count, shares)
 
@@ -242,40 +280,47 @@ def mean_rest(
                 )
             if LEAF_APART and left_low & (left_low - 1) == 0:
                 x, factor = leaf(left, right, parent, prm, cross)
-                value = leaf_values(left, right, parent, prm, cross)[0]
+                row = leaf_values(left, right, parent, prm, cross)
             elif LEAF_APART and single and right_low == 0:
                 x, factor = leaf(right, left, parent, prm, cross)
-                value = leaf_values(right, left, parent, prm, cross)[0]
+                row = leaf_values(right, left, parent, prm, cross)
             else:
                 x, factor = pair(left, right, parent, prm, cross)
-                value = values(left, right, parent, prm, cross)[0]
-            if nested:
-                value = value + (load(block_share, right_low * LANES) + sums[left_low])
-            term = weighed(
+                row = values(left, right, parent, prm, cross)
+            p = chance(
                 x,
                 factor,
                 load(block_best, right_low * LANES) + best[left_low] + scale,
                 load(block_rest, right_low * LANES) * rest[left_low] * amount,
-                value,
             )
-            acc = acc + term
-            if shares.size > 0:
-                shares[left_low] += total(term)
-                store(block_share, right_low * LANES, load(block_share, right_low * LANES) + term)
+            if N_VALUES > 1:
+                add_each(shares, p, row)
+            else:
+                at = right_low * LANES
+                value = row[0]
+                if nested:
+                    value = value + (load(block_share, at) + sums[left_low])
+                term = weighed(p, value)
+                acc = acc + term
+                if shares.size > 0:
+                    shares[left_low] += total(term)
+                    store(block_share, at, load(block_share, at) + term)
             left_low = (left_low - 1) & low
         if LEAF_APART and not single:
             acc = acc + mean_leaves(
                 highs, known, low, low_bits, tables, distances, parent, prm, (amount, scale), out
             )
+        if N_VALUES > 1:
+            continue
         for block in range(known):
             sums[index[block] | low] += lane(acc, block)
         if nested:
             store(block_share, low * LANES, gather(sums, index, low))
-    if shares.size > 0:
+    if N_VALUES == 1 and shares.size > 0:
         for low in range(n_low):
-            row = load(block_share, low * LANES)
+            own = load(block_share, low * LANES)
             for block in range(known):
-                shares[index[block] | low] += lane(row, block)
+                shares[index[block] | low] += lane(own, block)
 
 
 @inner
@@ -297,16 +342,19 @@ def mean_leaves(highs, known, low, low_bits, tables, distances, parent, prm, of_
         cross = cross_lanes(leaves, others, low, distances) if CROSS else splat(0.0)
         one, other = gather_row(features, leaves, 0), gather_row(features, others, low)
         x, factor = leaf(one, other, parent, prm, cross)
-        value = leaf_values(one, other, parent, prm, cross)[0]
-        if nested:
-            value = value + gather(sums, others, low)
-        term = weighed(
-            x, factor, gather(best, others, low) + scale, gather(rest, others, low) * amount, value
-        )
-        acc = acc + term
-        if shares.size > 0:
-            for block in range(known):
-                shares[others[block] | low] += lane(term, block)
+        row = leaf_values(one, other, parent, prm, cross)
+        p = chance(x, factor, gather(best, others, low) + scale, gather(rest, others, low) * amount)
+        if N_VALUES > 1:
+            add_each(shares, p, row)
+        else:
+            value = row[0]
+            if nested:
+                value = value + gather(sums, others, low)
+            term = weighed(p, value)
+            acc = acc + term
+            if shares.size > 0:
+                for block in range(known):
+                    shares[others[block] | low] += lane(term, block)
         if low == 0 and others[0] & (others[0] - 1) == 0:
             break  # two leaves: one split
     return acc
@@ -320,7 +368,8 @@ def mean_blocks(
 
     amounts : float64 (2^n), a / rest, or 0 for clusters that are passed over
     sums : float64 (2^n), to which the splits of each cluster add
-    shares : the same for the children, which no two threads may share; or (0)
+    shares : the same for the children, which no two threads may share; or (0); of several values,
+        eight parts of the sum of each
     nested : bool, whether the sums of children are added to the value; without shares
     """
     n_features = tables[0].shape[0]

@@ -18,7 +18,7 @@ the sum of A - B over all clusters that have both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,25 @@ def expected(solution: Solution, statistic: Potential) -> float:
         return 0.0
     statistic.check()
     return sum(_of_part(solution, part) for part in statistic.parts)
+
+
+def expected_each(solution: Solution, statistics: Sequence[Potential]) -> list[float]:
+    """As `expected`, of several statistics; those that see the same of clusters share a pass."""
+    groups: dict[object, list[int]] = {}
+    for k, statistic in enumerate(statistics):
+        joint = len(statistic.parts) == 1 and not statistic.only_root
+        if joint and statistic.separable(solution.vertices) is None:
+            joint = _is_fused(solution, statistic, LISTED_SPLITS)
+        groups.setdefault(statistic.code() if joint else k, []).append(k)
+    found = np.zeros(len(statistics))
+    for places in groups.values():
+        some = [statistics[k] for k in places]
+        terms = _with_values(solution, some) if len(some) > 1 else None
+        if terms is not None:
+            found[places] = _totals(solution, terms, len(some))
+        else:
+            found[places] = [expected(solution, statistic) for statistic in some]
+    return found.tolist()
 
 
 def _of_part(solution: Solution, part: Potential) -> float:
@@ -139,6 +158,29 @@ def _with_value(solution: CompiledSolution, part: Potential) -> tuple[Terms, Flo
     ), own
 
 
+def _with_values(solution: Solution, parts: Sequence[Potential]) -> Terms | None:
+    """The terms of a solution with several statistics as values; None if their features differ."""
+    assert isinstance(solution, CompiledSolution)
+    lattice = Lattice(parts[0].n_leaves)
+    first = parts[0].describe(lattice)
+    for part in parts:
+        each = first if part is parts[0] else part.describe(lattice)
+        if each.own is not None or not np.array_equal(each.features, first.features):
+            return None
+    terms, _ = _with_value(solution, parts[0])
+    params = [[*part.params(), *part.params(True)] for part in parts]
+    size = len(parts[0].params())
+    differs = [len(set(column)) > 1 for column in zip(*params, strict=True)]
+    same = [*np.logical_or(differs[:size], differs[size:]), True].index(True)
+    more = replace(terms.codes[-1], shared=same)
+    return replace(
+        terms,
+        codes=(*terms.codes, *[more] * (len(parts) - 1)),
+        params=(*terms.params, *(p for each in params[1:] for p in each[same:size])),
+        root_params=(*terms.root_params, *(p for each in params[1:] for p in each[size + same :])),
+    )
+
+
 class _Pass:
     """The compiled pass of `kernels.means`, for some amounts of clusters."""
 
@@ -177,19 +219,45 @@ def _means(solution: CompiledSolution, terms: Terms, own: FloatArray) -> FloatAr
     return means
 
 
+def _totals(solution: Solution, terms: Terms, number: int) -> FloatArray:
+    """The expectations of several statistics."""
+    from hctrellis.kernels.simd import LANES
+
+    assert isinstance(solution, CompiledSolution)
+    run = _Pass(solution, terms, _likely(solution))
+    nothing, found = np.empty(0), np.zeros(LANES * number)
+    run.low(nothing, found, False)
+
+    def solve(part: list[IntArray], check: Callable[[], None]) -> FloatArray:
+        sums = np.zeros(LANES * number)
+        for highs in part:
+            check()
+            run.high(highs, nothing, sums, False)
+        return sums
+
+    for sums in in_order(solve, run.blocks.parts(PARTS), solution.threads):
+        found += sums
+    totals: FloatArray = found.reshape(number, LANES).sum(axis=1)
+    return totals
+
+
+def _likely(solution: Solution) -> FloatArray:
+    """The probabilities of clusters that are not too faint to count."""
+    return np.where(solution.probabilities > FAINT, solution.probabilities, 0.0)
+
+
 def _differences(solution: CompiledSolution, terms: Terms) -> FloatArray:
     """A - B of every cluster.
 
     Each of a few parts of the work has sums of its own for the children; these are added up in
     order, so that the result does not depend on the number of threads.
     """
-    p = solution.probabilities
-    run = _Pass(solution, terms, np.where(p > FAINT, p, 0.0))
-    sums, found = np.zeros(p.size), np.zeros(p.size)
+    run = _Pass(solution, terms, _likely(solution))
+    sums, found = np.zeros(solution.best.size), np.zeros(solution.best.size)
     run.low(sums, found, False)
 
     def solve(part: list[IntArray], check: Callable[[], None]) -> FloatArray:
-        shares = np.zeros(p.size)
+        shares = np.zeros(sums.size)
         for highs in part:
             check()
             run.high(highs, sums, shares, False)
