@@ -44,6 +44,7 @@ _FUNCTIONS = (
     "describe",
 )
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
+_VALUES = ("store_each", "add_each")
 _LEAST_FINITE = -sys.float_info.max
 _FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest, of one function
 _loading = threading.RLock()
@@ -188,7 +189,8 @@ def _is_template(module: str) -> bool:
 def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     """What a template expects: flags, and the functions of the adaptor, compiled."""
     scope: dict[str, Any] = {
-        name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
+        name: getattr(simd, name)
+        for name in ("load", "store", "pack", "splat", "lane", "gather", "choose")
     }
     scope |= {"as_terms": as_terms, "pack_terms": pack_terms, "in_range": inner(in_range)}
     scope |= {"log": elementary.log, "lane_of": lane_of}
@@ -204,7 +206,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     inline = ("pair", "leaf", "unchecked_pair") if users else ()
     fused: dict[str, Any] = {
         name: numba.njit(forceinline=name in inline, **INNER)(scope[name])
-        for name in (*_FUNCTIONS, *_ROWS)
+        for name in (*_FUNCTIONS, *_ROWS, *_VALUES)
     }
     if not users:
         fused["unchecked_pair"] = fused["pair"]
@@ -272,6 +274,18 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
         lines += [f"def {name}(left, right, parent, params, cross):", *_terms(of, codes, False)]
         chosen = [_value(i, code) for i, code in enumerate(codes) if code.role == "value"]
         lines.append(f"    return {_tuple(chosen)}")
+    places = [simd.LANES * k for k in range(sum(code.role == "value" for code in codes))]
+    lines += [
+        "def store_each(array, row):",
+        *(f"    store(array, {at}, splat(row[{k}]))" for k, at in enumerate(places)),
+        "    return",
+        "def add_each(array, p, row):",
+        *(
+            f"    store(array, {at}, load(array, {at}) + choose(p, p * row[{k}], 0.0))"
+            for k, at in enumerate(places)
+        ),
+        "    return",
+    ]
     return "\n".join([*_described(codes), *lines]) + "\n"
 
 

@@ -84,6 +84,16 @@ def leaf_values(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> 
     raise _unbound("leaf_values")
 
 
+def store_each(array: Any, row: Row) -> None:
+    """Write the numbers of `values`, one vector after the other."""
+    raise _unbound("store_each")
+
+
+def add_each(array: Any, p: Any, row: Row) -> None:
+    """Add p times the numbers of `values` to vectors, one after the other; nothing where p is 0."""
+    raise _unbound("add_each")
+
+
 def describe(size: Any, sums: Row, params: Row) -> tuple[Row, Any]:
     """The features of a cluster from its size and sums, and what it adds to log psi as a parent."""
     raise _unbound("describe")

@@ -26,6 +26,7 @@ from hctrellis.kernels.bound import (
     LEAF_APART,
     N_VALUES,
     SCALED,
+    add_each,
     combine,
     gather_row,
     inner,
@@ -39,30 +40,10 @@ from hctrellis.kernels.bound import (
     values,
 )
 from hctrellis.kernels.common import load_tile, next_tile, room
-from hctrellis.kernels.door import overload
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, choose, gather, lane, load, splat, store, total, with_lane
 from hctrellis.kernels.tiles import TILE, high_distances, load_side
 from hctrellis.kernels.weights import cross_distance, cross_lanes, log2_weight, split_terms
-
-
-def add_each(parts, p, row):
-    """Add values, each times the probabilities p, to eight parts of the sum of each."""
-    for k, value in enumerate(row):
-        store(parts, k * LANES, load(parts, k * LANES) + choose(p, p * value, 0.0))
-
-
-@overload(add_each)
-def _add_each(parts, p, row):
-    if len(row) == 0:
-        return lambda parts, p, row: None
-
-    def of_some(parts, p, row):
-        at = (len(row) - 1) * LANES
-        store(parts, at, load(parts, at) + choose(p, p * row[-1], 0.0))
-        add_each(parts, p, row[:-1])
-
-    return of_some
 
 
 @inner

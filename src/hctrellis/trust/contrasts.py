@@ -214,7 +214,9 @@ class Contrasts(StudentContrasts):
         counted = (
             f"The {d} columns count as {e:.1f} independent ones. "
             if d > 1 and e < 0.95 * d
-            else f"The {d} column{'s' if d > 1 else ''} count in full. "
+            else f"The {d} columns count in full. "
+            if d > 1
+            else "The one column counts in full. "
         )
         how = (
             "all trees were weighed"
