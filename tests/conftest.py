@@ -10,12 +10,38 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = """
-    infer resources kernels batch concurrency potentials docs certify sampled cli_infer where kept
-    lint sampling local_search report search fuzz contrasts posterior gradient density cli_batch
-    fit lanes cli estimator sparse reproduce
-""".split()
-"""Files of tests that take longest, the first ones first, so that no worker waits for another at the
+SLOW = [  # fmt: skip
+    "infer",
+    "resources",
+    "kernels",
+    "batch",
+    "concurrency",
+    "docs",
+    "certify",
+    "sampled",
+    "where",
+    "kept",
+    "cli_infer",
+    "lint",
+    "sampling",
+    "potentials",
+    "local_search",
+    "report",
+    "search",
+    "fuzz",
+    "contrasts",
+    "posterior",
+    "gradient",
+    "density",
+    "cli_batch",
+    "fit",
+    "lanes",
+    "cli",
+    "estimator",
+    "sparse",
+    "reproduce",
+]
+"""Files of tests that take longest, the slowest first, so that no worker waits for another at the
 end; those that compile much stand beside those that wait for other processes."""
 
 OBJECTS = 20_000  # that are made between two searches for garbage; Python's default is 700
