@@ -9,6 +9,7 @@ import pytest
 
 import hctrellis as hct
 import naive
+from hctrellis.cli import main
 from hctrellis.runs import standing
 from hctrellis.runs.enough import ENOUGH, effective_size
 from hctrellis.runs.summary import highest_density
@@ -340,3 +341,35 @@ def _possible(post, splits):
     clusters = [sorted(a | b) for a, b in splits]
     tree = hct.Tree.from_clusters(clusters, labels=post.labels)
     return post.log_probability(tree) > -math.inf
+
+
+# ---- the command line -------------------------------------------------------------------------
+
+
+def test_the_command_line_reads_as_read_trees(tmp_path, capsys):
+    """A tenth is left out, which is said; bootstrap trees want a burn-in of 0."""
+    path = tmp_path / "boot.ufboot"
+    path.write_text("((a,c),b);\n" * 10 + "((a,b),c);\n" * 90)
+    assert main(["infer", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "boot.ufboot: 90 over 3 items, 1 of them different" in out
+    assert "burn-in: 10 of 100 trees were left out" in err
+    assert len(hct.read_trees(path)) == 90
+    assert main(["infer", str(path), "--burn-in", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert "boot.ufboot: 100 over 3 items, 2 of them different" in out
+    assert "burn-in" not in err
+
+
+def test_the_command_line_chooses_smoothing(tmp_path, capsys):
+    path = tmp_path / "run.t"
+    path.write_text("(((a,c),b),d);" * 20 + "(((a,b),c),d);" * 90 + "((a,b),(c,d));" * 40)
+    assert main(["infer", str(path), "--smoothing", "auto"]) == 0
+    expected = hct.CladeDistribution(hct.read_trees(path), smoothing="auto").smoothing
+    assert f"Smoothing: {expected:.2g}, chosen by trees left out" in capsys.readouterr().out
+    weighed = tmp_path / "run.trprobs"
+    weighed.write_text("[&W 0.9] ((a,b),c); [&W 0.1] ((a,c),b);")
+    assert main(["infer", str(weighed), "--smoothing", "auto"]) == 0
+    assert "Smoothing: 0.001, since" in capsys.readouterr().out
+    assert main(["infer", str(path), "--smoothing", "2"]) != 0
+    assert "from 0 to below 1, or auto" in capsys.readouterr().err

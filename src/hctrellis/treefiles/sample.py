@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
 Rooting = Literal["auto", "midpoint", "written"]
+BURN_IN = 0.1  # the share of the first trees that is left out unless told otherwise
 FEW = 512  # trees whose rows are kept together at first, or if they have notes
 CHUNK_BYTES = 40 << 20  # of later rows: such arrays go back to the system as soon as they are freed
 MOST_NOTES = 32  # kinds of numbers that are kept with nodes
@@ -38,7 +39,7 @@ _ROOTED = re.compile(rb"\[\s*&\s*R\s*\]", re.IGNORECASE)
 
 def read_trees(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    burn_in: float = 0.1,
+    burn_in: float = BURN_IN,
     weights: Literal["auto"] | None = "auto",
     outgroup: str | Sequence[str] | None = None,
     thin: int = 1,
@@ -61,7 +62,8 @@ def read_trees(
     burn_in : float
         The share of the first trees of each run to leave out, from 0 to below 1; or, from 1 on,
         their number. Nothing is left out of files whose trees have weights: such files are
-        summaries, sorted by probability.
+        summaries, sorted by probability. Give 0 for trees that are no chain, such as bootstrap
+        trees.
     weights : "auto" or None
         "auto" takes the weights that all trees of a file have, [&W 0.9] or [p = 0.9]; None counts
         every tree once.
