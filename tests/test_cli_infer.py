@@ -437,10 +437,10 @@ def run(capsys, *arguments) -> str:
     return captured.out
 
 
-def infer_json(capsys, path: Path) -> dict:
+def infer_json(capsys, path: Path, *options: str) -> dict:
     """All numbers that are found."""
     target = path.with_suffix(".json")
-    run(capsys, path, "-q", "--json", target)
+    run(capsys, path, "-q", "--json", target, *options)
     return json.loads(target.read_text(encoding="utf-8"))
 
 
