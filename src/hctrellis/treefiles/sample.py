@@ -331,7 +331,8 @@ class _Reader:
             room.places,
         )
         if code != treetext.DONE:
-            raise statement.error(where, _problem(code, statement.text.content, where))
+            first = not self.labels
+            raise statement.error(where, _problem(code, statement.text.content, where, first))
         if statement.text.content[end : statement.stop].strip():
             raise statement.error(end, "this is more than a tree; expected ';'")
         return int(count)
@@ -489,6 +490,12 @@ class _Reader:
                 )
         elif self.rooting == "midpoint":
             yield "trees were rooted in the middle of their longest path, as asked"
+        elif 0 < self.rerooted < self.n_trees:
+            yield (
+                f"{self.rerooted:,} of {self.n_trees:,} trees are unrooted and were rooted on "
+                f"their first leaf, {first!r:.80}; the others are rooted as they are written: "
+                "give an outgroup, which roots all alike"
+            )
         elif self.rerooted:
             yield (
                 f"the trees are unrooted; they were rooted on their first leaf, {first!r:.80}, "
@@ -538,17 +545,20 @@ def _weight(tree: TreeText) -> float | None:
     return value
 
 
-def _problem(code: int, content: bytes, where: int) -> str:
-    """What is wrong with a tree, in words."""
+def _problem(code: int, content: bytes, where: int, first: bool) -> str:
+    """What is wrong with a tree, which may be the first one, in words."""
     from hctrellis.kernels import treetext
 
     match = re.match(rb"'(?:[^']|'')*'|[^\s\[\](),:;']+|.", content[where : where + 200], re.S)
     found = repr(match[0].decode("utf-8", "replace")) if match else "the end of the file"
+    known = "a leaf of the first tree; expected the same leaves"
+    if first:
+        known = "among the labels of TAXLABELS or TRANSLATE; expected one of them"
     return {
         treetext.UNEXPECTED: f"found {found:.80}; expected ',', ')' or the end of the tree",
         treetext.LABEL: f"found {found:.80}; expected a label or '('",
         treetext.UNCLOSED: "this comment or quote is never closed",
-        treetext.UNKNOWN: f"{found:.80} is not a leaf of the first tree; expected the same leaves",
+        treetext.UNKNOWN: f"{found:.80} is not {known}",
         treetext.REPEATED: f"the leaf {found:.80} is there twice; labels must be different",
         treetext.LENGTH: f"found {found:.80}; expected a branch length",
         treetext.TOO_MANY: "this tree has more nodes than its leaves allow",
