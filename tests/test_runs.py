@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from html import escape
 
 import numpy as np
 import pytest
@@ -88,6 +89,22 @@ def test_one_tree_is_its_own_summary():
 
 
 # ---- lengths ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_weights_are_repetitions(kind):
+    """Of trees, lengths and intervals; and trees of weight 0 do not count."""
+    trees = sample(6, 20)
+    times = np.arange(1, 21) % 4
+    found = hct.summary_tree(TreeRuns.from_trees(trees, times), kind)
+    repeated = [tree for tree, k in zip(trees, times.tolist(), strict=True) for _ in range(k)]
+    again = hct.summary_tree(repeated, kind)
+    assert found.clusters() == again.clusters()
+    assert found.lengths == pytest.approx(again.lengths)
+    for mask in found.clusters():
+        notes = found.notes[mask]
+        assert notes["posterior"] == pytest.approx(again.notes[mask]["posterior"])
+        assert notes["height_95%_HPD"] == pytest.approx(again.notes[mask]["height_95%_HPD"])
 
 
 def test_common_ancestor_heights():
@@ -366,10 +383,22 @@ def test_the_command_line_chooses_smoothing(tmp_path, capsys):
     path.write_text("(((a,c),b),d);" * 20 + "(((a,b),c),d);" * 90 + "((a,b),(c,d));" * 40)
     assert main(["infer", str(path), "--smoothing", "auto"]) == 0
     expected = hct.CladeDistribution(hct.read_trees(path), smoothing="auto").smoothing
-    assert f"Smoothing: {expected:.2g}, chosen by trees left out" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"Smoothing: {expected:.2g}, chosen by trees left out" in out
+    assert f"a share of {expected:.2g} or more that goes to splits no tree has" in out
     weighed = tmp_path / "run.trprobs"
     weighed.write_text("[&W 0.9] ((a,b),c); [&W 0.1] ((a,c),b);")
     assert main(["infer", str(weighed), "--smoothing", "auto"]) == 0
     assert "Smoothing: 0.001, since" in capsys.readouterr().out
     assert main(["infer", str(path), "--smoothing", "2"]) != 0
     assert "from 0 to below 1, or auto" in capsys.readouterr().err
+
+
+def test_the_report_has_the_verdict(tmp_path, capsys):
+    two_runs(tmp_path)
+    paths = [tmp_path / f"run{k}.t" for k in range(2)]
+    target = tmp_path / "trees.html"
+    assert main(["infer", *map(str, paths), "--report", str(target)]) == 0
+    verdict = hct.compare_runs(hct.read_trees(paths)).verdict
+    assert verdict in capsys.readouterr().out
+    assert escape(verdict) in target.read_text("utf-8")

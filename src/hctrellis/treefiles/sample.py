@@ -499,8 +499,7 @@ class _Reader:
         elif self.rerooted:
             yield (
                 f"the trees are unrooted; they were rooted on their first leaf, {first!r:.80}, "
-                "which is as good as any other for probabilities of trees, but says nothing about "
-                "where the root is: give an outgroup"
+                "which says nothing about where the root is: give an outgroup"
             )
         if self.resolved and self.resolve:
             yield "nodes of more than two children were split arbitrarily, by branches of length 0"
