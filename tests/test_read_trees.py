@@ -285,6 +285,8 @@ def test_multifurcations(tmp_path):
         ("((a,),c);", r"column 5: found '\)'; expected a label"),
         ("", "run.t is empty"),
         ("#NEXUS begin trees; end;", "run.t has no trees"),
+        ("#NEXUS begin splits; end; [Splits]\n", "run.t has no trees"),
+        ("#NEXUS begin trees; end; [x] y z", "column 30: found 'Y'; expected BEGIN"),
         ("#NEXUS begin trees; tree x (a,b); end;", "this tree has no '='"),
         ("#NEXUS begin trees; translate 1, 2 b; end;", "'1' is no entry to translate"),
         (

@@ -304,6 +304,16 @@ def test_runs_that_stand_still_are_not_enough(tmp_path):
     assert not report.enough
 
 
+def test_trees_that_are_all_the_same_say_so(tmp_path):
+    paths = [tmp_path / f"{k}.t" for k in range(2)]
+    for path in paths:
+        path.write_text("((a,b),(c,d));" * 300)
+    report = hct.compare_runs(hct.read_trees(paths))
+    assert report.enough
+    assert "All trees are the same" in report.verdict
+    assert "independent trees, enough" not in report.verdict
+
+
 def test_a_rogue_leaf_is_found():
     rng = np.random.default_rng(0)
     trees = []
@@ -402,3 +412,10 @@ def test_the_report_has_the_verdict(tmp_path, capsys):
     verdict = hct.compare_runs(hct.read_trees(paths)).verdict
     assert verdict in capsys.readouterr().out
     assert escape(verdict) in target.read_text("utf-8")
+
+
+def test_a_single_tree_is_no_sample(tmp_path, capsys):
+    path = tmp_path / "best.treefile"
+    path.write_text("((a:1,b:1)98:1,(c:1,d:1)55:1);")
+    assert main(["infer", str(path)]) == 0
+    assert "There is one tree, so all of its clusters have probability 1" in capsys.readouterr().err

@@ -241,6 +241,11 @@ def too_few(post: BasePosterior) -> str:
     rare = sum(model.seen(mask) < FEW for mask in inner)
     if rare == 0:
         return ""
+    if model.n_draws == 1:
+        return (
+            "There is one tree, so all of its clusters have probability 1. Give the trees of a run "
+            "or of a bootstrap, not the one that sums them up."
+        )
     few = f"{rare} {'is' if rare == 1 else 'are'} in fewer than {FEW}"
     return (
         "The sample is too small to say which tree is the most probable: of the "

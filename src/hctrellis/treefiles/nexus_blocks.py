@@ -117,8 +117,10 @@ def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[TreeText | L
             labels = [text for _, text in _tokens(statement, after) if text not in (b",", b";")]
             taxa = {str(k).encode(): label for k, label in enumerate(labels, start=1)}
             yield taxa
-        elif not block and statement.content.strip() not in (b"", b";"):
-            found = (word or statement.content.strip())[:40].decode("utf-8", "replace")
+        elif not block and (
+            odd := statement.text.content[start : statement.stop].strip(b"; \t\r\n")
+        ):
+            found = (word or odd)[:40].decode("utf-8", "replace")
             raise statement.error(start, f"found {found!r}; expected BEGIN and the name of a block")
         following = next(rest, None)
         if following is None:
