@@ -27,7 +27,10 @@ SETS = ("DS1", "DS2", "DS3", "DS4")
 RUNS = range(1, 11)
 GOLDEN_DRAWS = 750_001  # trees of each golden run
 SBN_EM = {"DS1": 0.0136, "DS2": 0.0199, "DS3": 0.1243, "DS4": 0.0763}  # Zhang and Matsen 2018
-MODELS = (("ccd1", 0.0), ("ccd2", 0.0), ("ccd1", 0.001), ("ccd2", 0.001), ("ccd4", 0.001))
+MODELS = (
+    *(("ccd1", 0.0), ("ccd2", 0.0)),
+    *(("ccd1", 0.001), ("ccd2", 0.001), ("ccd4", 0.001), ("ccd5", 0.001)),
+)
 CHOICE_SETS = ("DS7", "DS8")  # on which context and smoothing are chosen
 CHOICES = [
     (f"ccd{k}", smoothing) for k in (1, 2, 3, 4, 5, 6) for smoothing in (0.0003, 0.001, 0.003)
