@@ -41,7 +41,7 @@ from hctrellis.trellis.vertices import SparseVertices
 if TYPE_CHECKING:
     from hctrellis.support.types import BoolArray, FloatArray, IntArray
 
-BYTES_PER_EDGE = 100  # a split of a vertex, while the trellis is built
+BYTES_PER_EDGE = 150  # a split of a vertex, while the trellis is built
 PSEUDO_TREES = 10.0  # A above
 
 
@@ -155,7 +155,8 @@ def with_contexts(
         fresh[inside] = inverse
         own = _child_clusters(v, found // 2 % n_splits, found % 2)
         begin = np.concatenate([[0], np.cumsum(degrees[own])])
-        check_fits(int(begin[-1]) * BYTES_PER_EDGE, "the contexts of these trees", "a lower model")
+        n_edges = sum(map(len, chances)) + int(begin[-1])
+        check_fits(n_edges * BYTES_PER_EDGE, "the contexts of these trees", "a lower model")
         back = _shorter(found, keys, backs, clusters, v, n_splits)
         where = begin[inverse] + splits[inside] - v.offsets[own[inverse]]
         each_share = np.broadcast_to(shares[:, None], state.shape)[inside]

@@ -59,9 +59,9 @@ class CladeDistribution(Potential):
         - "ccd0": how often its clusters occur, normalised over all trees of such clusters. Fewest
           parameters: for few trees over many leaves;
         - "ccd2": how often a cluster is split so, among the trees that have it next to the same
-          sibling; "ccd3" looks at the sibling of the parent too, and so on up to "ccd9". For many
-          draws: closer to the sample, further from independence. "ccd5" with smoothing is the
-          closest to long runs of the data sets that we have tried.
+          sibling; "ccd3" looks at the sibling of the parent too, and so on up to "ccd9": closer to
+          the sample, further from independence. "ccd5" with smoothing="auto" is the closest to
+          long runs of the data sets that were tried (benchmarks/RESULTS.md).
     smoothing : float or "auto"
         From 0 to below 1. Above 0, this share of every split of a cluster that all trees have (and
         more for clusters that fewer have) goes to splits that no tree has: those between clusters
