@@ -80,7 +80,7 @@ class StudentContrasts(Potential):
     """
 
     has_energy = False
-    height_name = "Ward's distance at the merge"
+    height_name = "spread of the cluster, \u221a(2 SSE)"
 
     def __init__(
         self,
@@ -103,6 +103,11 @@ class StudentContrasts(Potential):
         self.unit, self.rows = _in_units(values)
         self.squares = _squared_distances(self.rows)
         self.assign(sigma, tau, gamma, nu, self.n_columns if columns is None else columns)
+
+    @property
+    def table(self) -> FloatArray:
+        """The table, less the means of its columns."""
+        return self.unit * self.rows
 
     def assign(self, sigma: float, tau: float, gamma: float, nu: float, columns: float) -> None:
         """Take hyperparameters, and tabulate what depends on the sizes of clusters only."""
@@ -151,9 +156,17 @@ class StudentContrasts(Potential):
         return other
 
     def heights(self, tree: Tree) -> FloatArray:
-        """The heights at which Ward's linkage would merge; they may fall towards the root."""
-        lengths = np.sqrt((self.contrasts(tree) ** 2).sum(axis=1))
-        heights: FloatArray = math.sqrt(2) * self.unit * lengths
+        """The spread of each cluster: the root of twice the sum of squares within it (SSE).
+
+        For two leaves it is their distance; towards the root it never falls, whatever the tree.
+        (Ward's heights, of which this is the root of the summed squares, may.)
+        """
+        n = tree.n_leaves
+        squares = np.zeros(2 * n - 1)
+        lengths = (self.contrasts(tree) ** 2).sum(axis=1)
+        for k, (left, right) in enumerate(tree.children.tolist()):
+            squares[n + k] = squares[left] + squares[right] + lengths[k]
+        heights: FloatArray = self.unit * np.sqrt(2 * squares[n:])
         return heights
 
     def contrasts(self, tree: Tree) -> FloatArray:

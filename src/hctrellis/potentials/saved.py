@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hctrellis.potentials.base import Potential, SumPotential
+from hctrellis.potentials.contrasts import StudentContrasts
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.potentials.jets import Ginkgo, JetMass
@@ -35,6 +36,9 @@ FORMS = {
     "ginkgo": _Form(Ginkgo, "momenta", ("lam", "t_cut", "lam_root", "non_stop", "on_shell"), {}),
     "jetmass": _Form(JetMass, "momenta", ("lam", "on_shell"), {}),
     "beta-splitting": _Form(BetaSplitting, "n_leaves", ("shape",), {}),
+    "contrasts": _Form(
+        StudentContrasts, "table", ("sigma", "tau", "gamma", "nu", "columns", "prior"), {}
+    ),
 }
 
 
@@ -43,17 +47,30 @@ def describe(potential: Potential) -> tuple[list[dict[str, Any]], list[FloatArra
     parts = potential.parts if isinstance(potential, SumPotential) else (potential,)
     said, arrays = [], []
     for part in parts:
-        name = next((name for name, form in FORMS.items() if type(part) is form.kind), None)
+        name = next((name for name, form in FORMS.items() if _is_written_as(part, form)), None)
         if name is None:
             raise ValueError(
                 f"{type(part).__name__} cannot be saved: only models that come with the package "
                 "can; save sampled trees instead"
             )
         form = FORMS[name]
-        values = {keyword: getattr(part, keyword) for keyword in form.keywords}
+        values = {keyword: _value(part, keyword) for keyword in form.keywords}
         said.append({"model": name, "labels": list(part.labels), **values})
-        arrays.append(np.asarray(getattr(part, form.data), float))
+        arrays.append(np.array(getattr(part, form.data), float, order="C"))
     return said, arrays
+
+
+def _is_written_as(part: Potential, form: _Form) -> bool:
+    """Whether a potential is of a kind; fitted contrasts are written as those with their values."""
+    fitted = form.kind is StudentContrasts and isinstance(part, StudentContrasts)
+    return fitted or type(part) is form.kind
+
+
+def _value(part: Potential, keyword: str) -> Any:
+    if isinstance(part, StudentContrasts):
+        known = {**part.parameters(), "columns": part.effective_columns}
+        return known.get(keyword, part.prior)
+    return getattr(part, keyword)
 
 
 def restore(said: list[dict[str, Any]], arrays: list[FloatArray]) -> Potential:
