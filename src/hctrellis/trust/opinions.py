@@ -120,7 +120,7 @@ def second_opinion(
 
 
 def _counted(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+    return f"{number or 'no'} {what}{'s' if number > 1 else ''}"
 
 
 def _upper(name: str) -> str:
