@@ -104,11 +104,6 @@ class StudentContrasts(Potential):
         self.squares = _squared_distances(self.rows)
         self.assign(sigma, tau, gamma, nu, self.n_columns if columns is None else columns)
 
-    @property
-    def table(self) -> FloatArray:
-        """The table, less the means of its columns."""
-        return self.unit * self.rows
-
     def assign(self, sigma: float, tau: float, gamma: float, nu: float, columns: float) -> None:
         """Take hyperparameters, and tabulate what depends on the sizes of clusters only."""
         self.hyperparameters = Hyperparameters(
@@ -127,6 +122,11 @@ class StudentContrasts(Potential):
         in_units = log_constant(self.hyperparameters.nu, self.effective_columns)
         common = in_units - self.effective_columns * math.log(self.unit)
         self._own = common + log_prior(self.n_leaves, self.prior)
+
+    @property
+    def table(self) -> FloatArray:
+        """The rows, less their mean."""
+        return self.unit * self.rows
 
     def sums(self) -> Sums:
         return Sums(pairs=[self.squares], by_size=[self._powers, self._own])
