@@ -331,8 +331,8 @@ def infer(
             help="How a merge is weighed: the height of a linkage (average, the default, single, "
             "complete, ward or centroid), dasgupta for Dasgupta's cost (the default for "
             "--similarities, unless some are negative) or correlation-clustering; contrasts: a "
-            "model of tables that is fitted to the table and needs no beta. Linkages of "
-            "similarities take 1 - similarity.",
+            "model of tables that is fitted to the table and needs no beta (the default for two "
+            "to nine columns). Linkages of similarities take 1 - similarity.",
         ),
     ] = None,
     metric: Annotated[
@@ -585,8 +585,30 @@ def infer(
     ] = None,
     certify: Annotated[
         bool,
-        typer.Option("--certify", help="Prove that the best tree is best, or how close it is."),
+        typer.Option(
+            "--certify",
+            help="Prove that the best tree is best, or how close it is, in --time-limit seconds.",
+        ),
     ] = False,
+    second_opinion: Annotated[
+        bool | None,
+        typer.Option(
+            "--second-opinion/--no-second-opinion",
+            rich_help_panel=MODEL,
+            help="Ask another model of the table, too: contrasts beside a model with beta, average "
+            "linkage beside contrasts.",
+            show_default="for up to 20 items",
+        ),
+    ] = None,
+    sensitivity: Annotated[
+        bool | None,
+        typer.Option(
+            "--sensitivity/--no-sensitivity",
+            rich_help_panel=MODEL,
+            help="Also give the probabilities at half and twice beta.",
+            show_default="for up to 20 items",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     if math.isnan(time_limit):
@@ -641,6 +663,8 @@ def infer(
             time_limit=time_limit,
             max_clusters=max_clusters,
             certify=certify,
+            second_opinion=second_opinion,
+            sensitivity=sensitivity,
             title=title,
             quiet=quiet,
         )

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import Lattice, Vertices, n_trees
+from hctrellis.clusters import Lattice, Vertices, n_splits, n_trees
 from hctrellis.potentials.base import Potential
 from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER, TIE
-from hctrellis.support.steps import check_stop, in_steps
+from hctrellis.support.steps import check_stop, in_steps, tell_progress
 from hctrellis.tree import Tree
 from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Splits, Weights, lattice_chunks, lattice_splits
@@ -321,8 +321,15 @@ class CompiledSolution(FullSolution):
             )
             return 0
 
+        finished, total = 0, n_splits(self.potential.n_leaves)
+
+        def advance(result: int, cost: int) -> None:
+            nonlocal finished
+            finished += cost
+            tell_progress(finished, total)
+
         blocks = Blocks(self.potential.n_leaves, terms.low_bits)
-        blocks.visit(solve, lambda result, cost: None, self.threads, downward=True)
+        blocks.visit(solve, advance, self.threads, downward=True)
         target *= self.rest
         return target
 
