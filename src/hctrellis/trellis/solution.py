@@ -291,10 +291,12 @@ class CompiledSolution(FullSolution):
         return log_weights
 
     def around(self, amounts: FloatArray | None = None) -> FloatArray:
-        return self._around(amounts, np.empty(0))
+        return self._around(amounts)
 
     @cached_property
     def entropy(self) -> float:
+        if self.terms.kernel("weights", "outside").LINEAR:
+            return max(0.0, self.log_spread + self._mean_gap() / LOG2E)
         spent = np.zeros(self.best.size)
         p = self._around(None, spent)
         p[self.root] = 1.0
@@ -302,7 +304,31 @@ class CompiledSolution(FullSolution):
         clusters = p * np.log(p, out=np.zeros(p.size), where=p > 0)
         return max(0.0, float(clusters.sum() - spent.sum()))
 
-    def _around(self, amounts: FloatArray | None, spent: FloatArray) -> FloatArray:
+    def _mean_gap(self) -> float:
+        """How far log2 of a tree's weight is below that of the best one, on average.
+
+        For potentials that are sums over clusters. Clusters that all trees have cancel.
+        """
+        grown = np.zeros(self.best.size) if self.terms.codes else None
+        p = self._around(None, grown)
+        tree = self.map_tree
+        masks = [1 << leaf for leaf in range(tree.n_leaves)]
+        siblings = np.zeros(p.size)
+        for left, right in tree.children.tolist():
+            one, other = masks[left], masks[right]
+            siblings[one], siblings[other] = other.bit_count(), one.bit_count()
+            masks.append(one | other)
+        gap = 0.0
+        if self.terms.node.size > 0:
+            p[self.root] = 1.0
+            p[masks[tree.n_leaves :]] -= 1.0
+            p[masks[: tree.n_leaves]] = 0.0  # leaves are not split
+            gap -= float(p @ np.where(p != 0.0, self.terms.node, 0.0))
+        if grown is not None:
+            gap += LOG2E * float((siblings - grown * self.rest) @ self.terms.features[0])
+        return gap
+
+    def _around(self, amounts: FloatArray | None, spent: FloatArray | None = None) -> FloatArray:
         terms = self.terms
         tables = (terms.features, self.best, self.rest, terms.node)
         kernel = terms.kernel("weights", "outside")
