@@ -141,7 +141,7 @@ def test_rate_of_the_root():
 @pytest.mark.parametrize("model", ["jetmass", "JetMass", hct.JetMass])
 def test_other_model(model, monkeypatch):
     monkeypatch.setattr(lanes, "MOST_LEAVES", 0)  # `test_lanes.py` solves them side by side
-    for row, jet in zip(rows(batch(potential=model, lam=2.0)), JETS, strict=True):
+    for row, jet in zip(rows(batch(potential=model, lam=2.0, count_trees=True)), JETS, strict=True):
         assert_same(row, expected(hct.JetMass(jet, 2.0)))
 
 
@@ -582,7 +582,7 @@ def test_file_read_in_pieces(tmp_path, monkeypatch, answers):
         ),
         ({name: [1.0] for name in NAMES}, "E of .* holds double for a jet, not a list"),
         ({name: [["a"]] for name in NAMES}, "E of .* holds string; expected numbers"),
-        ({name: [[[[1.0]]]] for name in NAMES}, "lists of lists of lists of E; .* awkward.flatten"),
+        ({name: [[[[1.0]]]] for name in NAMES}, "lists of lists of lists of E; .*awkward.flatten"),
         (
             {name: [[dict.fromkeys(NAMES, 1.0)]] for name in ("one", "two")},
             r"momenta in several columns \(one or two\); .* column=\'two\'",
@@ -691,7 +691,7 @@ def test_rates_of_a_column(tmp_path):
                 wanted = hct.infer(hct.Ginkgo(jet, rate, GINKGO["t_cut"], rate)).log_partition
                 assert row["log_partition"] == pytest.approx(wanted, rel=1e-12)
             else:
-                assert "lam must be" in row["error"]
+                assert "must be a finite number and positive" in row["error"]
     with pytest.raises(ValueError, match="no column 'no' with lam; it has event, particles, rate"):
         batch(path, lam="no")
     with pytest.raises(ValueError, match="lam must be a number, or the name of a column"):
@@ -753,7 +753,8 @@ def test_more_answers(tmp_path):
         found = [c["probability"] for c in row["clusters"]]
         assert found == pytest.approx([c.probability for c in table])
         assert {c["error"] for c in row["clusters"]} <= {0.0}
-        assert row["map_heights"] == pytest.approx(list(post.map_tree.heights or ()))
+        heights = post.map_tree.heights
+        assert row["map_heights"] == pytest.approx([] if heights is None else heights.tolist())
         trees = {s["tree"]: s["log_weight"] for s in row["samples"]}
         assert len(row["samples"]) == 40
         for text, weight in trees.items():
@@ -777,15 +778,11 @@ def test_more_answers_of_samples_follow_the_posterior():
 
 
 def test_more_answers_where_there_are_none():
-    """Every tree is forbidden, the jet is wrong, or the model has no heights."""
+    """Every tree is forbidden, or the jet is wrong."""
     options = {"clusters": 0.1, "samples": 2, "heights": True}
     forbidden, wrong = rows(batch([JETS[0], spoilt(math.nan)], t_cut=1e9, **options))
     for row in (forbidden, wrong):
         assert row["clusters"] is row["samples"] is row["map_heights"] is None
-    flat = hct.Dasgupta(np.zeros((4, 4)))
-    (row,) = rows(hct.infer_many([flat], **options))
-    assert row["map_heights"] is None
-    assert len(row["samples"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -939,8 +936,8 @@ def test_size_of_chunks():
 
     assert size(10, 8) == 512
     assert size(50_000, 10) == size(50_000, 10, 8) == 50_000 // 64
-    assert size(50_000, 12, 100) == 941  # at least half a second of work
-    assert size(500_000, 12, 100) == 500_000 // 800
+    assert size(50_000, 12, 100) == 512
+    assert size(500_000, 12, 100) == 500_000 // 800 < size(500_000, 12)
     assert size(10_000_000, 5) == 4000
     assert size(10, 20) == 1
 

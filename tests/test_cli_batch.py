@@ -250,7 +250,7 @@ def test_schedulers(scheduler, jets, tmp_path):
         ("batch jets.parquet", 2, "--output"),
         ("batch jets.parquet -o out", 2, "--lam"),
         ("batch jets.parquet -o out --lam 1.5", 2, "ginkgo needs the threshold --t-cut"),
-        ("batch jets.parquet -o out --lam x --t-cut 16", 2, "--lam"),
+        ("batch jets.parquet -o out --lam x --t-cut 16", 1, "no column 'x' with lam"),
         ("batch jets.parquet -o out --lam -1 --t-cut 16", 1, "lam must be a finite number"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --potential foo", 2, "--potential"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --potential jetmass", 2, "only one rate"),

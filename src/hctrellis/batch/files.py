@@ -28,7 +28,7 @@ PREFIXES = ("_", ".")  # between the name of a collection and a component, in RO
 
 
 @dataclass(frozen=True)
-class Reader(ABC):
+class JetReader(ABC):
     """A file of jets.
 
     Attributes
@@ -46,6 +46,13 @@ class Reader(ABC):
     column: str | None
     tree_column: str | None
     rate_columns: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse a file without the columns that are needed."""
 
     def rows(self, step: int, first_event: int = 0) -> Iterator[JetRows]:
         """All jets, those of `step` rows of the file at a time."""
@@ -69,10 +76,10 @@ class Reader(ABC):
                 )
 
 
-class ParquetReader(Reader):
+class ParquetReader(JetReader):
     """A Parquet file."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         types = {field.name: field.type for field in self._file.schema_arrow}
         self._refuse_missing(types)
         if self.tree_column is not None and not is_text(_inner(types[self.tree_column])):
@@ -149,13 +156,13 @@ def is_root(path: Path) -> bool:
     return path.suffix == ROOT or f"{ROOT}:" in path.name
 
 
-class RootReader(Reader):
+class RootReader(JetReader):
     """A tree of a ROOT file, as uproot reads it: TTree or RNTuple.
 
     Branches ``jets_px``, ``jets_py``, ... (or ``jets.px``) are the components of ``jets``.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         self._refuse_missing(self._tree.keys(recursive=False))
 
     @cached_property

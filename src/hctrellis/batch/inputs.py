@@ -20,7 +20,7 @@ import numpy as np
 
 from hctrellis.batch import momenta as layout
 from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk, seconds
-from hctrellis.batch.files import ROOT, ParquetReader, Reader, RootReader, is_root
+from hctrellis.batch.files import ROOT, JetReader, ParquetReader, RootReader, is_root
 from hctrellis.batch.lanes import EXACT_LEAVES, JetPotential
 from hctrellis.batch.momenta import Particles
 from hctrellis.batch.rows import JetRows, as_rows, spoiled_rates
@@ -222,7 +222,7 @@ class Outline(NamedTuple):
 class JetFiles(_JetSource):
     """Jets in one or several files, one after the other."""
 
-    files: tuple[Reader, ...]
+    files: tuple[JetReader, ...]
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self.files[0].rate_columns}

@@ -15,9 +15,9 @@ the root are left to `root_splits`, since the root may have parameters of its ow
 The entropy of the trees is the sum over all splits, of probability p, of -p log p, less that over
 all clusters; on the way of the probabilities the former is summed up. Each split is met twice, and
 counted where the high part of S is smaller than that of R, or their low parts if both have none.
-Where log psi is a sum over clusters, with gains, that takes longer than all the rest and is not
-needed: the number of leaves of the sibling of each cluster is summed up instead, from which, with
-the probabilities, the mean of the log weight follows.
+Where log psi is a sum over clusters, with gains, that takes longer than all the rest: the number of
+leaves of the sibling of each cluster can be summed up instead (`grown`), from which, with the
+probabilities, the mean of the log weight follows.
 """
 
 from __future__ import annotations
@@ -75,12 +75,13 @@ def p_log_p(p):
 
 
 @jit
-def root_splits(tables, params, low_bits, cross_tables, source_root, target, spent):
+def root_splits(tables, params, low_bits, cross_tables, source_root, target, spent, grown):
     """The first term of every target, and of what is summed up: over the splits of the root.
 
-    spent : float64 (2^n), the sum of p log p over the splits that are counted at each cluster; if
-        LINEAR, for each cluster the sum of its target with the number of leaves of the sibling in
-        each term; or None, if that is not asked for
+    spent : float64 (2^n), the sum of p log p over the splits that are counted at each cluster; or
+        None, if that is not asked for
+    grown : float64 (2^n), the sum of each target with the number of leaves of the sibling in each
+        term; or None; only if LINEAR, and not beside `spent`
     """
     features, best, rest, node = tables
     root = best.size - 1
@@ -94,13 +95,12 @@ def root_splits(tables, params, low_bits, cross_tables, source_root, target, spe
         e = exp2(w) * factor * source_root if best[root] > FORBIDDEN else 0.0
         target[left] = e * rest[right]
         target[right] = e * rest[left]
+        if grown is not None:
+            grown[left] = target[left] * bit_count(right)
+            grown[right] = target[right] * bit_count(left)
         if spent is not None:
-            if LINEAR:
-                spent[left] = target[left] * bit_count(right)
-                spent[right] = target[right] * bit_count(left)
-            else:
-                p = e * rest[left] * rest[right]
-                spent[left] = p * math.log(max(p, TINY))
+            p = e * rest[left] * rest[right]
+            spent[left] = p * math.log(max(p, TINY))
 
 
 @inner
@@ -217,10 +217,10 @@ def grow_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, paren
 
 
 @inner
-def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at, spent):
+def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at, spent, grown):
     """Sum over all R with high bits, for the clusters high << low_bits | low, all low.
 
-    Writes the sum of every low part to sums[low * LANES + at], and adds to `spent`.
+    Writes the sum of every low part to sums[low * LANES + at], and adds to `spent` and `grown`.
     """
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
@@ -242,7 +242,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
         count = 0
         counted = False
         if spent is not None:
-            counted = sub > high and not LINEAR
+            counted = sub > high
         while sub > 0 and count < TILE and (sub > high or not counted):
             others[count] = sub
             parents[count] = high | sub
@@ -288,7 +288,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
             mask = high << low_bits | low
             if mask == 0 or best[mask] < FORBIDDEN:
                 continue
-            if LINEAR:
+            if LINEAR and spent is None:
                 if not GAINS and size < 0:
                     scale_rows(other_best, other_rest, n_low, width, other_u, other_tops)
                 elif GAINS and size != counts[low]:
@@ -296,7 +296,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                     scale_rows(scales, other_rest, n_low, width, other_u, other_tops)
                 size = counts[low]
                 gain = features[0, mask] * LOG2E if GAINS else 0.0
-                if spent is None:
+                if grown is None:
                     ready, acc = multiply_around(
                         low,
                         n_low,
@@ -311,7 +311,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                         powers,
                     )
                 else:
-                    ready, acc, grown = grow_around(
+                    ready, acc, more = grow_around(
                         low,
                         n_low,
                         best[mask],
@@ -325,7 +325,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                         powers,
                     )
                     if ready:
-                        spent[mask] += total(grown)
+                        grown[mask] += total(more)
                 if ready:
                     store(sum_v, low * LANES, load(sum_v, low * LANES) + acc)
                     continue
@@ -358,25 +358,24 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                         store(log_weights, entries, w)
                         scale = load(other_rest, i + t) * load(parent_source, j + t)
                         store(scales, entries, scale * factor if SCALED else scale)
-                        if LINEAR and spent is not None:
+                        if grown is not None:
                             store(sizes, entries, load(leaves, t) + 1.0 * counts[other_low])
                         entries += LANES
                 if other_low == 0:
                     break
                 other_low = (other_low - 1) & ~low
             acc = load(sum_v, low * LANES)
-            if spent is None:
-                for i in range(0, entries, LANES):
-                    acc = acc + exp2(load(log_weights, i) + best[mask]) * load(scales, i)
-            else:
-                logs = splat(0.0)
-                for i in range(0, entries, LANES):
-                    term = exp2(load(log_weights, i) + best[mask]) * load(scales, i)
-                    acc = acc + term
-                    if LINEAR:
-                        logs = logs + term * load(sizes, i)
-                    elif counted:
-                        logs = logs + p_log_p(term * rest[mask])
+            logs = splat(0.0)
+            for i in range(0, entries, LANES):
+                term = exp2(load(log_weights, i) + best[mask]) * load(scales, i)
+                acc = acc + term
+                if grown is not None:
+                    logs = logs + term * load(sizes, i)
+                if spent is not None and counted:
+                    logs = logs + p_log_p(term * rest[mask])
+            if grown is not None:
+                grown[mask] += total(logs)
+            if spent is not None:
                 spent[mask] += total(logs)
             store(sum_v, low * LANES, acc)
     for low in range(n_low):
@@ -393,7 +392,7 @@ def lacks(best, node, index, low):
 
 @inner
 def finish_around(
-    highs, low_bits, tables, cross_tables, params, source, target, block, sums, counts, spent
+    highs, low_bits, tables, cross_tables, params, source, target, block, sums, counts, spent, grown
 ):
     """Complete eight blocks: pairs in which the other child has no high bit. Lanes are blocks."""
     features, best, rest, node = tables
@@ -443,11 +442,10 @@ def finish_around(
                 e = e * factor
             term = e * (rest[other_low] * load(block_source, j))
             acc = acc + term
-            if spent is not None:
-                if LINEAR:
-                    logs = logs + term * (1.0 * counts[other_low])
-                elif highs[0] == 0 and other_low > low:
-                    logs = logs + p_log_p(term * own_rest)
+            if grown is not None:
+                logs = logs + term * (1.0 * counts[other_low])
+            if spent is not None and highs[0] == 0 and other_low > low:
+                logs = logs + p_log_p(term * own_rest)
             other_low = (other_low - 1) & ~low
         if LEAF_APART:
             around = (own, own_best, own_rest, spent is not None)
@@ -459,6 +457,8 @@ def finish_around(
         for lane_ in range(LANES):
             if lane_ == 0 or index[lane_] != index[lane_ - 1]:
                 target[index[lane_] | low] += lane(acc, lane_)
+                if grown is not None:
+                    grown[index[lane_] | low] += lane(logs, lane_)
                 if spent is not None:
                     spent[index[lane_] | low] += lane(logs, lane_)
         store(block_source, low * LANES, gather(source, index, low))
@@ -502,10 +502,10 @@ def leaves_around(highs, low_bits, tables, distances, params, source, low, aroun
 
 
 @jit
-def solve_around(highs, low_bits, tables, cross_tables, params, source, target, spent):
+def solve_around(highs, low_bits, tables, cross_tables, params, source, target, spent, grown):
     """The recursion for all clusters with one of the given high parts (equal numbers of bits).
 
-    spent : as in `root_splits`; if it is asked for, source is target
+    spent, grown : as in `root_splits`; if they are asked for, source is target
     """
     n_features = tables[0].shape[0]
     n_low = 1 << low_bits
@@ -557,6 +557,7 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target, 
                     sums,
                     at,
                     spent,
+                    grown,
                 )
             else:
                 group[at] = group[at - 1]
@@ -572,4 +573,5 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target, 
             sums,
             work[4][1],
             spent,
+            grown,
         )
