@@ -111,7 +111,7 @@ def test_plain_moves_are_reversible():
     number = {tree: k for k, tree in enumerate(possible)}
     starts = children([as_tree(tree, n).reorder(potential.labels) for tree in possible])
     half = [(k + 0.5) / 25 for k in range(25)]  # whether a move is accepted
-    jump = [(0.75, (s + 0.5) / 8, (x + 0.5) / 105) for s in range(8) for x in range(105)]
+    jump = [(0.75, (s + 0.5) / 8, (x + 0.5) / 9) for s in range(8) for x in range(9)]
     swap = [(0.25, (p + 0.5) / 3, (c + 0.5) / 2) for p in range(3) for c in range(2)]
     matrix = np.zeros((len(possible), len(possible)))
     for kind in (jump, swap):
@@ -181,15 +181,15 @@ def test_tempering_finds_both_modes_of_a_crossed_design():
     potential, row, column = crossed(4)
     chains, rng = Chains(potential), np.random.default_rng(3)
     heats = np.array(anneal(chains, 16, 8, 8, rng).heats)
-    ladder = Ladders(chains, heats, chains.uniform(len(heats), rng)[None], rng)
-    trees = ladder.run(1000, 8).children[0]
-    codes = cluster_codes(trees[100:])
+    starts = chains.uniform(4 * len(heats), rng).reshape(4, len(heats), 15, 2)
+    ladders = Ladders(chains, heats, starts, rng)
+    trees = ladders.run(600, 8).children[:, 100:]
+    codes = cluster_codes(trees.reshape(-1, 15, 2))
     shares = [np.isin(codes, group_codes(16, kind)).any(axis=1).mean() for kind in (row, column)]
     assert shares == pytest.approx([0.5, 0.5], abs=0.15)
-    assert ladder.round_trips[0] >= 5
-    assert ladder.log_partitions(100)[0] == pytest.approx(
-        hct.infer(potential).log_partition, abs=0.5
-    )
+    assert (ladders.round_trips >= 5).all()
+    estimates = ladders.log_partitions(100)
+    assert estimates.mean() == pytest.approx(hct.infer(potential).log_partition, abs=0.3)
 
 
 def group_codes(n, kind):
