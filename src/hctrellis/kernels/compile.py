@@ -9,6 +9,7 @@ from hctrellis.kernels.door import IS_COMPILING, numba
 from hctrellis.kernels.kept import keep
 
 INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called only by kernels
+LEAN: Any = {**INNER, "_nrt": False}  # without counting references
 
 
 def jit(function: Callable[..., Any], *, cache: bool = True) -> Callable[..., Any]:
@@ -44,9 +45,8 @@ def lean(function: Callable[..., Any], *, into_callers: bool = False) -> Callabl
     Numba would count those to each array of each tuple, in every call of one function by another:
     some hundred times in a move of a Markov chain, which takes as long as the move.
     """
-    compiled: Callable[..., Any] = numba.njit(
-        nogil=True, error_model="numpy", _nrt=False, forceinline=into_callers, **INNER
-    )(function)
+    options = {**LEAN, "forceinline": into_callers}
+    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", **options)(function)
     return compiled
 
 
