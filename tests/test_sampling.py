@@ -76,6 +76,45 @@ def test_moves_are_those_of_the_definition(name):
             assert counts[new] / len(chosen) == pytest.approx(share, abs=2 / GRID)
 
 
+def tree_keys(rows):
+    """A number for each tree, the same for the same clusters."""
+    return cluster_codes(np.ascontiguousarray(rows)).sum(axis=1)
+
+
+@pytest.mark.parametrize("n", [5, 6])
+def test_all_moves_between_all_trees(n):
+    """The whole matrix of the compiled moves, from a grid: as defined, stationary, reversible."""
+    problem = {problem.name: problem for problem in _models(n, 0)}["average"]
+    weights = dict(naive.listing(n, problem.psi))
+    potential = problem.make()
+    trees = list(weights)
+    starts = children([as_tree(tree, n).reorder(potential.labels) for tree in trees])
+    keys = tree_keys(starts)
+    order = np.argsort(keys)
+    cuts = 2 * n - 2
+    numbers = (np.arange(cuts) + 0.5) / cuts, (np.arange(GRID) + 0.5) / GRID
+    chosen = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1).reshape(-1, 1, 1, 2)
+    chains = Chains(potential, 1)
+    matrix = np.zeros((len(trees), len(trees)))
+    for k, start in enumerate(starts):
+        found = chains.run_with(np.repeat(start[None], len(chosen), axis=0), 1.0, chosen)
+        ends = order[np.searchsorted(keys[order], tree_keys(found.children[:, 0]))]
+        matrix[k] = np.bincount(ends, minlength=len(trees)) / len(chosen)
+    p = np.exp([weights[tree] for tree in trees])
+    p /= p.sum()
+    flows = p[:, None] * matrix
+    np.testing.assert_allclose(flows.sum(axis=0), p, atol=1 / GRID * p.max())  # stationary
+    np.testing.assert_allclose(flows, flows.T, atol=1 / GRID * p.max())  # reversible
+    number = {tree: k for k, tree in enumerate(trees)}
+    for k in range(0, len(trees), max(1, len(trees) // 50)):  # as defined
+        expected = np.zeros(len(trees))
+        for shares in moves(trees[k], weights):
+            for new, share in shares.items():
+                expected[number[new]] += share / cuts
+        np.testing.assert_allclose(matrix[k], expected, atol=2 / GRID)
+        assert set(np.flatnonzero(matrix[k])) <= set(np.flatnonzero(expected))
+
+
 @pytest.mark.parametrize("name", MOVED)
 def test_moves_of_the_definition_are_reversible(name):
     weights = dict(naive.listing(5, SMALL[name].psi))
