@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hctrellis.kernels import bound, elementary, simd
-from hctrellis.kernels.compile import INNER, inner, jit_as
+from hctrellis.kernels.compile import INNER, fused, inner, jit_as, lean
 from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, lane_of, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
@@ -144,8 +144,8 @@ def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleT
     text = _adaptor(codes)
     key, lasting = _fingerprint(text, codes)
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_{key}")
-    decorators = {"jit": jit_as(f"{chain[-1]}-{key}", cache=lasting), "inner": inner}
-    module.__dict__.update(_globals(text, codes), **decorators)
+    module.__dict__.update(_globals(text, codes), inner=inner, lean=lean, fused=fused)
+    module.__dict__["jit"] = jit_as(f"{chain[-1]}-{key}", cache=lasting)
     sys.modules[module.__name__] = module
     _run(chain, module.__dict__)
     return module
@@ -157,7 +157,7 @@ def interpret(chain: Sequence[str], scope: Mapping[str, Any]) -> types.ModuleTyp
     For potentials that only NumPy can evaluate.
     """
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_interpreted")
-    module.__dict__.update(scope, jit=lambda function: function, inner=lambda function: function)
+    module.__dict__.update(scope, **dict.fromkeys(("jit", "inner", "lean", "fused"), lambda f: f))
     _run(chain, module.__dict__)
     return module
 

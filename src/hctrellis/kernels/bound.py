@@ -43,6 +43,16 @@ def inner(function: Kernel) -> Kernel:
     return function
 
 
+def lean(function: Kernel) -> Kernel:
+    """The same for one that makes no arrays, without counting references to those it is given."""
+    return function
+
+
+def fused(function: Kernel) -> Kernel:
+    """The same for a function that loops call: it becomes a part of its callers."""
+    return function
+
+
 # -- the weight of a split -----------------------------------------------------------------------
 
 
