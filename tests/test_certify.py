@@ -14,10 +14,10 @@ import hctrellis as hct
 import naive
 from gallery import affinities, momenta, points, quiet, similarities
 from hctrellis.certify import blocks, pieces, problems
-from hctrellis.certify.result import in_words, relative_gap
 from hctrellis.certify.search import Search
 from hctrellis.kernels.bounds import bound_of
 from hctrellis.kernels.quadruples import TREES
+from hctrellis.posterior.optimality import judge, relative_gap
 from hctrellis.potentials import bounds
 from hctrellis.support.bounded import UNKNOWN
 
@@ -446,12 +446,36 @@ def test_images_where_published_search_is_not_optimal():
 
 
 def test_words():
-    found = hct.solve_map(hct.Dasgupta(similarities(5)))
-    for gap, words in ((0.0131, "within 1.4% of the optimum"), (3.0, "best found")):
-        other = type(found)(**{**vars(found), "gap": gap, "status": "gap"})
-        assert in_words(other) == words
+    for log_weight, bound, words in (
+        (-10.131, -10.0, "within 1.4% of the optimum"),
+        (-40.0, -10.0, "best found"),  # within 300% says nothing
+        (-10.0, -10.0 + 1e-9, "proven optimal"),
+        (-10.0, -11.0, "proven optimal"),  # the log weight is rounded to the nearest
+        (-1.0, 1.0, "best found"),  # the optimum may be 0
+        (-1.0, None, "best found"),
+        (-1.0, math.inf, "best found"),
+        (-math.inf, -1.0, "best found"),
+    ):
+        assert str(judge(log_weight, bound)) == words
     assert relative_gap(-1.0, 0.0) == math.inf
     assert UNKNOWN > 1 << 55
+
+
+def test_posteriors_say_how_good_their_best_tree_is():
+    model = gaussian(9)
+    exact = hct.infer(model)
+    assert (str(exact.optimality), exact.optimality.gap) == ("proven optimal", 0.0)
+    partial = quiet(hct.infer, model, hct.SparseTrellis.from_trees([random_tree(model, 0)]))
+    assert partial.optimality == judge(partial.map_log_weight, model.bound())
+    assert str(partial.optimality).startswith("within ")
+    proven = hct.solve_map(model)
+    assert proven.optimality == (proven.status, proven.bound, proven.gap)
+    assert str(proven.optimality_of(exact.map_tree)) == "proven optimal"
+    closer = proven.optimality_of(partial.map_tree)
+    assert 0 < closer.gap <= partial.optimality.gap
+    jets = hct.JetMass(momenta(8), 1.5)
+    some = quiet(hct.infer, jets, hct.SparseTrellis.from_trees([random_tree(jets, 0)]))
+    assert (some.optimality.status, str(some.optimality)) == ("heuristic", "best found")
 
 
 def test_the_command_line_says_what_is_proven(tmp_path, capsys):

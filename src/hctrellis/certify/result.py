@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
+from hctrellis.posterior.optimality import PROVEN, Optimality, Status, judge
 from hctrellis.potentials.base import Potential
 from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
 
-Status = Literal["optimal", "gap", "heuristic"]
 Ended = Literal["solved", "bounded", "time limit", "interrupted"]
-PROVEN = 1e-9  # a gap below it is that of rounding to whole numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,14 +51,28 @@ class MapResult:
     ended: Ended
     seconds: float
 
+    @property
+    def optimality(self) -> Optimality:
+        """How good the tree is, in print "proven optimal" or "within 1.3% of the optimum"."""
+        return Optimality(self.status, self.bound, self.gap)
+
+    def optimality_of(self, tree: Tree) -> Optimality:
+        """How good another tree of the same leaves is, by the bound that was found.
+
+        Examples
+        --------
+        >>> import hctrellis as hct
+        >>> found = hct.solve_map(hct.Linkage([[0.0], [1.0], [3.0], [7.0]], method="average"))
+        >>> print(found.optimality_of(hct.Tree.from_newick("((0,1),(2,3));")))
+        within 3.7% of the optimum
+        """
+        return judge(self.potential.log_weight(tree), self.bound)
+
     def __str__(self) -> str:
-        return in_words(self)
+        return str(self.optimality)
 
     def __repr__(self) -> str:
-        return (
-            f"MapResult({self.tree.n_leaves} leaves, log weight {self.log_weight:.6g}, "
-            f"{in_words(self)})"
-        )
+        return f"MapResult({self.tree.n_leaves} leaves, log weight {self.log_weight:.6g}, {self})"
 
     def _repr_html_(self) -> str:
         bound = "none known" if self.bound is None else f"{self.bound:.10g}"
@@ -68,50 +80,11 @@ class MapResult:
             "tree": printable(str(self.tree)),
             "log weight": f"{self.log_weight:.10g}",
             "bound of all trees": bound,
-            "status": in_words(self),
+            "status": str(self),
             "found by": f"{self.method}, {self.seconds:.2g} s ({self.ended})",
         }
         cells = (f"<tr><th>{key}</th><td>{escape(text)}</td></tr>" for key, text in rows.items())
         return f"<table>{''.join(cells)}</table>"
-
-
-def in_words(result: MapResult) -> str:
-    """What is known about a tree: "proven optimal", "within 1.3% of the optimum", "best found".
-
-    Examples
-    --------
-    >>> from hctrellis import Dasgupta, solve_map
-    >>> in_words(solve_map(Dasgupta([[0, 1, 2], [1, 0, 1], [2, 1, 0]])))
-    'proven optimal'
-    """
-    if result.status == "optimal":
-        return "proven optimal"
-    if result.gap is None or result.gap > 1:
-        return "best found"
-    return f"within {_percent(result.gap)}% of the optimum"
-
-
-def _percent(gap: float) -> str:
-    """A gap in percent, with two digits, rounded up.
-
-    >>> [_percent(gap) for gap in (0.0131, 0.5, 0.00002, 1.0, 1e-7)]
-    ['1.4', '50', '0.002', '100', '0.00001']
-    """
-    percent = 100 * gap
-    unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
-    text = f"{math.ceil(round(percent / unit, 6)) * unit:.10f}"
-    return text.rstrip("0").rstrip(".")
-
-
-def relative_gap(log_weight: float, bound: float) -> float:
-    """How far a log weight is below a bound, relative to the bound.
-
-    >>> relative_gap(-11.0, -10.0), relative_gap(0.0, 0.0)
-    (0.1, 0.0)
-    """
-    if log_weight >= bound:
-        return 0.0
-    return (bound - log_weight) / abs(bound) if bound != 0 else math.inf
 
 
 def judged(
@@ -125,13 +98,7 @@ def judged(
 ) -> MapResult:
     """The result for a tree, its status found from its gap."""
     log_weight = potential.log_weight(tree)
-    if bound is None or log_weight == -math.inf:
-        return MapResult(
-            potential, tree, log_weight, None, None, "heuristic", method, ended, seconds
-        )
-    bound = max(bound, log_weight)  # which is rounded to the nearest
-    gap = relative_gap(log_weight, bound)
-    status: Status = "optimal" if gap <= PROVEN else "gap"
-    if gap <= max(wanted, PROVEN):
+    status, bound, gap = judge(log_weight, bound)
+    if gap is not None and gap <= max(wanted, PROVEN):
         ended = "solved"
     return MapResult(potential, tree, log_weight, bound, gap, status, method, ended, seconds)

@@ -13,10 +13,11 @@ import numpy as np
 
 from hctrellis.certify.pieces import Piece, open_gap
 from hctrellis.certify.problems import AverageProblem, Problem, problem_of
-from hctrellis.certify.result import Ended, MapResult, judged, relative_gap
+from hctrellis.certify.result import Ended, MapResult, judged
 from hctrellis.clusters import split_members
 from hctrellis.infer import infer
 from hctrellis.posterior.base import NoTreeError
+from hctrellis.posterior.optimality import relative_gap
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.bounds import log_weight_bound
 from hctrellis.potentials.dasgupta import Dasgupta

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from hctrellis.clusters import Cluster, cluster_mask, show_cluster
+from hctrellis.posterior.optimality import Optimality, judge
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.tree import Tree
 from hctrellis.trees.svg import format_svg
@@ -189,6 +190,19 @@ class BasePosterior(ABC):
     def map_log_weight(self) -> float:
         """Log weight of the MAP tree."""
         return self.potential.log_weight(self.map_tree)
+
+    @cached_property
+    def optimality(self) -> Optimality:
+        """How good the MAP tree is among all trees.
+
+        Where all trees are considered it is proven optimal. Elsewhere ``potential.bound()`` is
+        computed when this is asked for: in polynomial time, some seconds for 60 to 80 leaves. In
+        print "proven optimal", "within 1.3% of the optimum", or "best found" without a bound.
+        `hctrellis.solve_map` finds better bounds: see ``MapResult.optimality_of``.
+        """
+        if self.is_exact:
+            return judge(self.map_log_weight, self.map_log_weight)
+        return judge(self.map_log_weight, self.potential.bound())
 
     @property
     def map_log_probability(self) -> float | None:

@@ -225,7 +225,7 @@ class SampledPosterior(BasePosterior):
 
     @property
     def map_tree(self) -> Tree:
-        """The best tree that any method has found; nothing proves that there is no better one."""
+        """The best tree that any method has found; `optimality` says how good it is."""
         return self._map_tree
 
     def top_trees(self, k: int) -> NoReturn:
