@@ -15,6 +15,7 @@ from hctrellis.kernels.common import bit_count
 from hctrellis.kernels.compile import inner, jit
 from hctrellis.kernels.lister import begin_listing, list_splits
 from hctrellis.kernels.masks import odd_blocks
+from hctrellis.kernels.memo import slot_of
 from hctrellis.kernels.sized import begin_sized, list_sized
 from hctrellis.support.bounded import (
     AT,
@@ -43,36 +44,6 @@ from hctrellis.support.bounded import (
     TRIPLES,
     UNKNOWN,
 )
-
-SPREAD = 0x9E3779B97F4A7C15 - (1 << 64)  # an odd number that spreads keys over the table
-
-
-@inner
-def slot_of(cluster, memo):
-    """The row of a cluster in the memo, or the free one where it would be."""
-    mixed = cluster * SPREAD
-    slot = (mixed ^ (mixed >> 29)) & (memo.shape[0] - 1)
-    while memo[slot, KEY] != 0 and memo[slot, KEY] != cluster:
-        slot = (slot + 1) & (memo.shape[0] - 1)
-    return slot
-
-
-@jit
-def find(cluster, memo):
-    """The row of a cluster in the memo; -1 if it is not there."""
-    slot = slot_of(cluster, memo)
-    return slot if memo[slot, KEY] == cluster else -1
-
-
-@jit
-def grow_memo(old, new):
-    """Copy all clusters into a larger memo, which is filled with 0."""
-    for row in range(old.shape[0]):
-        if old[row, KEY] != 0:
-            slot = slot_of(old[row, KEY], new)
-            for column in range(old.shape[1]):
-                new[slot, column] = old[row, column]
-
 
 @inner
 def entry(cluster, low, tables, stack, memo):

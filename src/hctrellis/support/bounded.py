@@ -14,9 +14,10 @@ UNKNOWN = 1 << 62  # an energy above all others
 
 LEAF_BITS = 6
 LEAF = (1 << LEAF_BITS) - 1  # the bits of a packed number that are a leaf
-MASK, COST, LOW_LEFT, LOW_RIGHT, BOUND = range(5)  # columns of listed splits
+MASK, COST, LOW_LEFT, LOW_RIGHT, BOUND, SURE, ACROSS = range(7)  # columns of listed splits
 KEY, LOW, HIGH, BEST = range(4)  # columns of the memo
-CLUSTER, BUDGET, TOP, SPLIT, FIRST, LAST, AT, PART = range(8)  # columns of frames
+LISTED, BEGIN, END = range(2, 5)  # columns of the memo of splits
+CLUSTER, BUDGET, TOP, SPLIT, FIRST, LAST, AT, PART, SIBLING, WIDE = range(10)  # of frames
 
 
 class Tables(NamedTuple):
@@ -121,4 +122,5 @@ class SearchStack(NamedTuple):
     frames: IntArray
     parts: IntArray
     splits: IntArray
+    order: IntArray
     counts: IntArray
