@@ -13,12 +13,8 @@ from hctrellis.support.bounded import (
     AT,
     BEST,
     BOUND,
-    BUDGET,
     DONE,
-    FIRST,
-    HIGH,
     LAST,
-    LOW,
     MEMO_FULL,
     SPLIT,
     SPLITS_FULL,
@@ -106,9 +102,7 @@ class Search:
         budget = min(self.high, max(self.low + 1, self._start + int(self._gap * share)))
         if share == 1.0:
             budget = self.high
-        self._kernel.begin(
-            self._root, budget, self.low, self._tables, self._lister, self._stack, self._memo
-        )
+        self._kernel.begin(self._root, budget, self._tables, self._lister, self._stack, self._memo)
         self._round += 1
         self._running = True
 
@@ -121,10 +115,12 @@ class Search:
             self._running = False
             self.low = max(self.low, min(int(root[TOP]), self.high))
         elif self._stack.depth[0] > 1 or self._lister.level[0] < 0:  # the root is listed
-            rows = slice(root[AT], root[LAST])
-            if self._tables.kind[0] != TRIANGLES:
-                rows = self._stack.order[rows, 0]
-            reached = self._stack.splits[rows, BOUND].min(initial=root[TOP])
+            bounds = self._stack.splits[:, BOUND]
+            if self._tables.kind[0] == TRIANGLES:
+                bounds = bounds[root[AT] : root[LAST]]
+            else:
+                bounds = bounds[self._stack.order[root[AT] : root[LAST], 0]]
+            reached = bounds.min(initial=root[TOP])
             self.low = max(self.low, min(int(reached), self.high))
 
     def _grown_memo(self) -> IntArray:

@@ -25,7 +25,6 @@ from hctrellis.support.bounded import (
     BOUND,
     BUDGET,
     CLUSTER,
-    COST,
     DONE,
     END,
     FIRST,
@@ -34,7 +33,6 @@ from hctrellis.support.bounded import (
     LISTED,
     LOW,
     LOW_LEFT,
-    LOW_RIGHT,
     MASK,
     MEMO_FULL,
     PART,
@@ -154,10 +152,9 @@ def push(cluster, sibling, budget, tables, lister, stack, memo):
 
 
 @jit
-def begin(cluster, budget, low, tables, lister, stack, memo):
-    """Begin to solve the whole problem below a budget; `low` is a bound of it."""
+def begin(cluster, budget, tables, lister, stack, memo):
+    """Begin to solve the whole problem below a budget."""
     stack.depth[0] = 0
-    stack.counts[4] += 1
     push(cluster, np.int64(0), budget, tables, lister, stack, memo)
 
 
@@ -170,7 +167,6 @@ def keep_list(frame, tables, stack, memo):
     first, last = frame[AT], stack.counts[0]
     old = splits[memo[slot, BEGIN] : memo[slot, END]]
     order = np.argsort(old[:, MASK])
-    most_solved = 1 if tables.kind[0] == SERIES else 2
     kept = first
     for row in range(first, last):
         split = splits[row]
