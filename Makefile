@@ -20,13 +20,13 @@ demo: $(READY)
 	$(BIN)/hctrellis demo --output demo
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-lowest:
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install -q --disable-pip-version-check \
 	  -c tests/lowest.txt -e '.[all,test]'
-	.venv-lowest/bin/python -m pytest --numprocesses=auto --dist=loadfile --ignore=tests/test_lint.py $(PYTEST_ARGS)
+	.venv-lowest/bin/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder --ignore=tests/test_lint.py $(PYTEST_ARGS)
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build

@@ -219,6 +219,9 @@ class Runs(Nexus):
         notes = ("[&rate=1]", "[&", "[&W 1/2]", "[&R]", "[&a={1,2},b=3]", "[p = 0.5]", "[&U]")
         if rng.random() < 0.4:
             text = mutate(rng, text, (text,), notes)
+        if rng.random() < 0.1:
+            rows = ("Iteration\ttree", *(f"{k}\t{row}" for k, row in enumerate(text.splitlines())))
+            text = "\n".join(rng.choice(((), ("#RevBayes",))) + rows)
         content = text.encode("utf-8", "surrogatepass")
         if rng.random() < 0.1:
             content = gzip.compress(content)[: rng.choice((None, -4, 20))]
@@ -241,8 +244,9 @@ class Runs(Nexus):
         if runs.lengths is not None:
             assert runs.lengths.shape == (len(runs), 2 * runs.n_leaves - 1)
         if runs.n_leaves > 1:
-            model = hct.CladeDistribution(runs)
-            assert np.isfinite(model.log_probabilities(runs.counted())).all()
+            for options in ({}, {"model": "ccd3", "smoothing": "auto"}):
+                model = hct.CladeDistribution(runs, **options)
+                assert np.isfinite(model.log_probabilities(runs.counted())).all()
 
 
 # ---- JSON -------------------------------------------------------------------------------------

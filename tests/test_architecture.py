@@ -1,5 +1,7 @@
 """The folder listing is the architecture: docs/architecture.md says what imports what, truly."""
 
+import re
+
 import architecture
 
 
@@ -27,3 +29,14 @@ def test_no_cycles():
 
 def test_the_picture_is_drawn_from_the_code():
     assert architecture.picture() in architecture.PAGE.read_text()
+
+
+def test_files_on_the_page_exist():
+    """By their paths, or by their names in the room that was named last."""
+    text = architecture.PAGE.read_text().split("## The way of three requests")[1]
+    room, missing = "", []
+    for folder, name in re.findall(r"`(\w+/)?(\w+\.py)`", text):
+        room = folder or room
+        if not any((architecture.SOURCE / place / name).exists() for place in {room, folder}):
+            missing.append(f"{room}{name}")
+    assert missing == []

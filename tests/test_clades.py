@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hctrellis as hct
 import naive
-from hctrellis.clades.contexts import tree_sums, with_contexts
+from hctrellis.clades.contexts import PSEUDO_TREES, tree_sums, with_contexts
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.clades.graph import observed
 from hctrellis.treefiles import read_nexus, write_nexus
@@ -194,44 +194,86 @@ def contexts_of(tree):
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_estimates_are_drawn_towards_shorter_contexts(length):
-    """p(split | context) = (count + s p(split | shorter)) / (count of the context + s)."""
+def test_contexts_lean_on_shorter_ones(length):
+    """Own probabilities or those of the shorter context, by Bayes' rule."""
     rng = np.random.default_rng(5)
-    trees, s, n = [random_tree(6, rng) for _ in range(25)], 0.05, 6
+    trees, draws, n = [random_tree(6, rng) for _ in range(25)] * 2, 80.0, 6
     runs = hct.TreeRuns.from_trees(trees)
     numbered = number_trees(runs.children)
     graph = observed(numbered, runs.shares)
     trellis, chances = with_contexts(
-        graph, numbered, runs.children, runs.shares / len(trees), length, s
+        graph, numbered, runs.children, runs.shares / len(trees), length, draws
     )
-    both, alone = Counter(), Counter()
+    seen = {}  # (cluster, path): how many trees split it how
     for tree in trees:
         for cluster, path, left in contexts_of(tree):
             for k in range(min(length, len(path)) + 1):
-                both[cluster, path[:k], left] += 1 / len(trees)
-                alone[cluster, path[:k]] += 1 / len(trees)
+                seen.setdefault((cluster, path[:k]), Counter())[left] += draws / len(trees)
 
-    def chance(cluster, path, left, k):
-        if k == 0:
-            return both[cluster, (), left] / alone[cluster, ()] if alone[cluster, ()] else 0.0
-        lower = chance(cluster, path, left, k - 1)
-        if not alone[cluster, path[:k]]:
-            return lower
-        return (both[cluster, path[:k], left] + s * lower) / (alone[cluster, path[:k]] + s)
+    def chance(cluster, path, left):
+        if not path:
+            return seen[cluster, ()][left] / seen[cluster, ()].total()
+        counts, rest = seen.get((cluster, path), Counter()), path[:-1]
+        log_own = math.lgamma(PSEUDO_TREES) - math.lgamma(PSEUDO_TREES + counts.total())
+        log_shorter = 0.0
+        for split, times in counts.items():
+            shorter = chance(cluster, rest, split)
+            log_own += math.lgamma(times + PSEUDO_TREES * shorter)
+            log_own -= math.lgamma(PSEUDO_TREES * shorter)
+            log_shorter += times * math.log(shorter)
+        shorter, w = chance(cluster, rest, left), 1 / (1 + math.exp(log_shorter - log_own))
+        own = (counts[left] + PSEUDO_TREES * shorter) / (counts.total() + PSEUDO_TREES)
+        return w * own + (1 - w) * shorter
+
+    def log_chance(tree):
+        total = 0.0
+        for cluster, path, left in contexts_of(tree):
+            found = chance(cluster, path[:length], left) if (cluster, ()) in seen else 0.0
+            total += math.log(found) if found > 0 else -math.inf
+        return total
 
     every = every_tree(n)
     with np.errstate(divide="ignore"):
         logs = np.log(chances)
-        expected = [
-            sum(
-                float(np.log(chance(c, path, left, min(length, len(path)))))
-                for c, path, left in contexts_of(tree)
-            )
-            for tree in every
-        ]
+    expected = [log_chance(tree) for tree in every]
     children = hct.TreeRuns.from_trees(every).children
     assert tree_sums(trellis.vertices, children, logs) == pytest.approx(expected, abs=1e-9)
     assert np.exp(expected).sum() == pytest.approx(1)
+
+
+def test_rare_clusters_give_more_to_splits_that_no_tree_has():
+    """s(f) / (1 - s(f)) is that of a cluster of all trees, divided by the root of f."""
+    trees = [hct.Tree.from_newick(t) for t in ("(((a,b),c),d);", "(((a,b),d),c);")]
+    model = CladeDistribution(trees, weights=[0.96, 0.04], smoothing=0.01)
+    post = hct.infer(model)
+    for outer, frequency in (("c", 0.96), ("d", 0.04)):
+        found = 1 - post.given([["a", "b", outer]]).cluster_probability(["a", "b"])
+        share = 0.01 / (0.01 + 0.99 * math.sqrt(frequency))
+        least = math.sqrt(1e-4)  # for {a, outer} and {b, outer}, which no tree has
+        assert found == pytest.approx(share * 2 * least / (1 + 2 * least))
+
+
+def test_smoothing_is_chosen_by_trees_left_out():
+    """Against trying every value; and the parts are those of the runs."""
+    rng = np.random.default_rng(3)
+    pool = [random_tree(6, rng) for _ in range(30)]
+    some = [pool[k] for k in rng.integers(30, size=40)]
+    runs = hct.TreeRuns.from_trees(some)
+    tried = {}
+    for power in range(-4, 5):
+        smoothing, total = 1e-3 * 10 ** (power / 2), 0.0
+        for part in np.array_split(np.arange(40), 5):
+            rest = [tree for k, tree in enumerate(some) if k not in part]
+            made = CladeDistribution(rest, model="ccd2", smoothing=smoothing)
+            logs = made.log_probabilities([some[k] for k in part])
+            total += np.maximum(logs, math.log(2.0**-52)).sum()
+        tried[smoothing] = total
+    found = CladeDistribution(runs, model="ccd2", smoothing="auto")
+    assert found.smoothing == pytest.approx(max(tried, key=tried.get))
+    assert found.smoothing > 1e-3
+    same = hct.TreeRuns.from_trees([pool[0]] * 300)
+    assert CladeDistribution(same, smoothing="auto").smoothing < 1e-3
+    assert CladeDistribution(pool[:2], weights=[0.7, 0.3], smoothing="auto").smoothing == 1e-3
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -437,10 +437,10 @@ def run(capsys, *arguments) -> str:
     return captured.out
 
 
-def infer_json(capsys, path: Path) -> dict:
+def infer_json(capsys, path: Path, *options: str) -> dict:
     """All numbers that are found."""
     target = path.with_suffix(".json")
-    run(capsys, path, "-q", "--json", target)
+    run(capsys, path, "-q", "--json", target, *options)
     return json.loads(target.read_text(encoding="utf-8"))
 
 
@@ -531,12 +531,12 @@ def test_a_sample_of_trees_that_is_too_small(write, capsys):
         post = hct.infer(hct.Linkage(rows, beta=beta)).given(contains=[[0, 1, 2]])
         sample = "".join(tree.to_newick() for tree in post.sample(size, rng=0))
         path = write(sample, "t.nwk")
-        found = infer_json(capsys, path)
+        found = infer_json(capsys, path, "--burn-in", "0")
         said = [] if enough else ["The sample is too small"]
         assert [note[:23] for note in found["notes"]] == said
         assert found["clusters"][0]["probability"] == 1.0
         assert found["clusters"][0]["interval"] == pytest.approx([0.98754, 1.0], abs=1e-5)
-    out = run(capsys, path)
+    out = run(capsys, path, "--burn-in", "0")
     assert re.search(r"1\.000 +0\.988 to 1\.000 +strong +3 +0, 1, 2", out)
 
 

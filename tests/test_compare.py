@@ -18,6 +18,7 @@ from hctrellis import Tree, compare, load, unsettled
 from hctrellis.posterior.compare import restricted
 from hctrellis.posterior.lookup import Lookup
 from hctrellis.posterior.placements import _count, _parts, _places, _score, _without
+from hctrellis.potentials.contrasts import StudentContrasts
 
 LABELS = "abcdef"
 
@@ -207,6 +208,7 @@ def test_ties_on_a_sparse_trellis():
 
 # ---- files ------------------------------------------------------------------------------------
 
+ROWS = np.random.default_rng(1).normal(100.0, 3.0, size=(6, 2))
 MODELS = {
     "average": lambda: hct.Linkage(np.random.default_rng(0).normal(size=(6, 2)), beta=1.3),
     "ward": lambda: hct.Linkage([[0.0], [1.0], [5.0]], "ward", 0.7, labels=["ä", "b c", "d"]),
@@ -214,6 +216,10 @@ MODELS = {
     "affinities": lambda: hct.CorrelationClustering([[0, 1, -1], [1, 0, 2], [-1, 2, 0]], 0.5),
     "sum": lambda: hct.Linkage([[0.0], [1.0], [5.0]]) + hct.BetaSplitting(3, -1.0),
     "jet": lambda: hct.simulate.ginkgo(1, n_leaves=5, rng=0)[0].potential(),
+    "density": lambda: hct.GinkgoDensity(
+        hct.simulate.ginkgo(1, n_leaves=5, rng=0)[0].momenta, 2, 16
+    ),
+    "contrasts": lambda: StudentContrasts(ROWS, 0.5, 2.0, 0.7, 5.0, 1.5, prior="uniform"),
 }
 
 
@@ -225,6 +231,15 @@ def test_posteriors_come_back(name, tmp_path):
     assert again.log_partition == pytest.approx(post.log_partition, rel=1e-12)
     assert again.map_tree == post.map_tree
     assert repr(again.potential) == repr(post.potential)
+
+
+def test_fitted_contrasts_come_back_as_they_were_fitted(tmp_path):
+    post = hct.infer(hct.Contrasts(ROWS, labels="abcdef"))
+    again = load(post.save(tmp_path / "p.npz"))
+    assert again.potential.hyperparameters == post.potential.hyperparameters
+    assert again.cluster_probability(["a", "b"]) == pytest.approx(
+        post.cluster_probability(["a", "b"])
+    )
 
 
 def test_grown_trellises_come_back(tmp_path):
@@ -289,3 +304,9 @@ def test_models_of_users_are_not_saved(tmp_path):
     )
     with pytest.raises(ValueError, match="FunctionPotential cannot be saved"):
         hct.infer(model).save(tmp_path / "p.npz")
+
+    class Halved(hct.Linkage):
+        pass
+
+    with pytest.raises(ValueError, match="Halved cannot be saved"):
+        hct.infer(Halved([[0.0], [1.0], [5.0]])).save(tmp_path / "p.npz")

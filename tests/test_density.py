@@ -37,7 +37,8 @@ def test_sums_over_trees_are_those_of_the_formula(jets, solve):
             assert best == pytest.approx(naive.max_log_weight(trees), abs=1e-10)
 
 
-def test_batches_sparse_trellises_and_searches_take_it(jets):
+def test_batches_and_sparse_trellises_take_it(jets):
+    """And so do searches, which `interpreted.py` tries: they would take long to compile."""
     some = [jet for jet in jets if 5 <= jet.n_leaves <= 7][:3]
     table = hct.infer_many([j.momenta for j in some], "ginkgo-density", lam=1.5, t_cut=30)
     for jet, log_partition in zip(some, table.to_arrow()["log_partition"].to_pylist(), strict=True):
@@ -48,8 +49,6 @@ def test_batches_sparse_trellises_and_searches_take_it(jets):
         part = hct.infer(model, trellis)
         assert part.map_log_weight == pytest.approx(post.map_log_weight)
         assert part.log_partition <= post.log_partition + 1e-12
-        found = hct.local_search(model, rng=0)
-        assert found.log_weight == pytest.approx(post.map_log_weight)
 
 
 def test_the_true_tree_is_possible_and_t_cut_is_a_threshold(jets):

@@ -172,6 +172,24 @@ def test_revbayes(tmp_path):
     assert runs.notes["index"][0].tolist() == [1, 2, 3, 4, 5]
 
 
+def test_revbayes_tables_with_more_columns(tmp_path):
+    """Comments before the header, numbers and another tree behind the tree."""
+    text = "#RevBayes version (1.2)\n" + REVBAYES.replace("]:0", "]:0\t(x,y)\t0.5")
+    runs = hct.read_trees(write(tmp_path, text.replace("phylogeny", "tree\tother\tx")), burn_in=0)
+    assert list(runs) == list(read_newicks("((a,b),c); ((a,c),b);"))
+    with pytest.raises(ValueError, match=r"run\.t, line 4: there is no tree in this row"):
+        hct.read_trees(write(tmp_path, REVBAYES + "20\t-1.5\t-1\t-0.5\t\n"))
+
+
+def test_some_unrooted_trees_are_counted(tmp_path):
+    runs = hct.read_trees(write(tmp_path, "((a,b),(c,d)); (a,b,(c,d)); ((a,b),(c,d));"))
+    assert runs.remarks[0].startswith("1 of 3 trees are unrooted and were rooted on their first")
+    assert runs[0] != runs[1]
+    assert hct.read_trees(tmp_path / "run.t", outgroup="a").remarks == (
+        "trees were rooted on 'a', as asked",
+    )
+
+
 def test_compressed_and_several_runs(tmp_path):
     rng = np.random.default_rng(1)
     texts = ["\n".join(random_newick(6, rng) for _ in range(10)) for _ in range(2)]
@@ -267,8 +285,14 @@ def test_multifurcations(tmp_path):
         ("((a,),c);", r"column 5: found '\)'; expected a label"),
         ("", "run.t is empty"),
         ("#NEXUS begin trees; end;", "run.t has no trees"),
+        ("#NEXUS begin splits; end; [Splits]\n", "run.t has no trees"),
+        ("#NEXUS begin trees; end; [x] y z", "column 30: found 'Y'; expected BEGIN"),
         ("#NEXUS begin trees; tree x (a,b); end;", "this tree has no '='"),
         ("#NEXUS begin trees; translate 1, 2 b; end;", "'1' is no entry to translate"),
+        (
+            "#NEXUS begin taxa; taxlabels x y; end; begin trees; tree t = (a,b); end;",
+            "column 63: 'a' is not among the labels of TAXLABELS or TRANSLATE",
+        ),
         ("#NEXUS tree x = (a,b);", "found 'TREE'; expected BEGIN"),
         ("\xff\xfe(", "is not text in UTF-8"),
     ],

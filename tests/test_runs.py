@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from html import escape
 
 import numpy as np
 import pytest
 
 import hctrellis as hct
 import naive
+from hctrellis.cli import main
 from hctrellis.runs import standing
 from hctrellis.runs.enough import ENOUGH, effective_size
 from hctrellis.runs.summary import highest_density
@@ -87,6 +89,22 @@ def test_one_tree_is_its_own_summary():
 
 
 # ---- lengths ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_weights_are_repetitions(kind):
+    """Of trees, lengths and intervals; and trees of weight 0 do not count."""
+    trees = sample(6, 20)
+    times = np.arange(1, 21) % 4
+    found = hct.summary_tree(TreeRuns.from_trees(trees, times), kind)
+    repeated = [tree for tree, k in zip(trees, times.tolist(), strict=True) for _ in range(k)]
+    again = hct.summary_tree(repeated, kind)
+    assert found.clusters() == again.clusters()
+    assert found.lengths == pytest.approx(again.lengths)
+    for mask in found.clusters():
+        notes = found.notes[mask]
+        assert notes["posterior"] == pytest.approx(again.notes[mask]["posterior"])
+        assert notes["height_95%_HPD"] == pytest.approx(again.notes[mask]["height_95%_HPD"])
 
 
 def test_common_ancestor_heights():
@@ -286,6 +304,16 @@ def test_runs_that_stand_still_are_not_enough(tmp_path):
     assert not report.enough
 
 
+def test_trees_that_are_all_the_same_say_so(tmp_path):
+    paths = [tmp_path / f"{k}.t" for k in range(2)]
+    for path in paths:
+        path.write_text("((a,b),(c,d));" * 300)
+    report = hct.compare_runs(hct.read_trees(paths))
+    assert report.enough
+    assert "All trees are the same" in report.verdict
+    assert "independent trees, enough" not in report.verdict
+
+
 def test_a_rogue_leaf_is_found():
     rng = np.random.default_rng(0)
     trees = []
@@ -340,3 +368,54 @@ def _possible(post, splits):
     clusters = [sorted(a | b) for a, b in splits]
     tree = hct.Tree.from_clusters(clusters, labels=post.labels)
     return post.log_probability(tree) > -math.inf
+
+
+# ---- the command line -------------------------------------------------------------------------
+
+
+def test_the_command_line_reads_as_read_trees(tmp_path, capsys):
+    """A tenth is left out, which is said; bootstrap trees want a burn-in of 0."""
+    path = tmp_path / "boot.ufboot"
+    path.write_text("((a,c),b);\n" * 10 + "((a,b),c);\n" * 90)
+    assert main(["infer", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "boot.ufboot: 90 over 3 items, 1 of them different" in out
+    assert "burn-in: 10 of 100 trees were left out" in err
+    assert len(hct.read_trees(path)) == 90
+    assert main(["infer", str(path), "--burn-in", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert "boot.ufboot: 100 over 3 items, 2 of them different" in out
+    assert "burn-in" not in err
+
+
+def test_the_command_line_chooses_smoothing(tmp_path, capsys):
+    path = tmp_path / "run.t"
+    path.write_text("(((a,c),b),d);" * 20 + "(((a,b),c),d);" * 90 + "((a,b),(c,d));" * 40)
+    assert main(["infer", str(path), "--smoothing", "auto"]) == 0
+    expected = hct.CladeDistribution(hct.read_trees(path), smoothing="auto").smoothing
+    out = capsys.readouterr().out
+    assert f"Smoothing: {expected:.2g}, chosen by trees left out" in out
+    assert f"a share of {expected:.2g} or more that goes to splits no tree has" in out
+    weighed = tmp_path / "run.trprobs"
+    weighed.write_text("[&W 0.9] ((a,b),c); [&W 0.1] ((a,c),b);")
+    assert main(["infer", str(weighed), "--smoothing", "auto"]) == 0
+    assert "Smoothing: 0.001, since" in capsys.readouterr().out
+    assert main(["infer", str(path), "--smoothing", "2"]) != 0
+    assert "from 0 to below 1, or auto" in capsys.readouterr().err
+
+
+def test_the_report_has_the_verdict(tmp_path, capsys):
+    two_runs(tmp_path)
+    paths = [tmp_path / f"run{k}.t" for k in range(2)]
+    target = tmp_path / "trees.html"
+    assert main(["infer", *map(str, paths), "--report", str(target)]) == 0
+    verdict = hct.compare_runs(hct.read_trees(paths)).verdict
+    assert verdict in capsys.readouterr().out
+    assert escape(verdict) in target.read_text("utf-8")
+
+
+def test_a_single_tree_is_no_sample(tmp_path, capsys):
+    path = tmp_path / "best.treefile"
+    path.write_text("((a:1,b:1)98:1,(c:1,d:1)55:1);")
+    assert main(["infer", str(path)]) == 0
+    assert "There is one tree, so all of its clusters have probability 1" in capsys.readouterr().err

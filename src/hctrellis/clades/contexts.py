@@ -5,16 +5,25 @@ many. With one sibling this is CCD2. A context that no tree has is cut, at its f
 some tree has. So the vertices are the contexts of the trees, of all lengths, and every tree of the
 graph of clusters below has exactly one path through them.
 
-The probability of a split in a context is estimated from the trees that have the context, drawn
-towards the estimate in the next shorter one:
+Without smoothing, the probability of a split in a context is its share among the trees that have
+the context, and only what was seen is possible. With smoothing, a context of which little was seen
+leans on the next shorter one, in two ways. It may have probabilities of its own, drawn towards the
+shorter context as if A further trees had been seen in it,
 
-    p(split | context) = (count(context, split) + s p(split | shorter)) / (count(context) + s)
+    own(split) = (trees(context, split) + A p(split | shorter)) / (trees(context) + A)
 
-with counts as shares of all trees. At s = 0 only what was seen is possible.
+or just those of the shorter context; the trees tell which, by Bayes' rule at even odds:
+
+    p(split | context) = w own(split) + (1 - w) p(split | shorter)
+
+with w : 1 - w as the probability of the splits that were seen in the context if it has
+probabilities of its own (a Dirichlet prior of weight A) is to that if it has not. This is how
+context trees are weighed in data compression (Willems, Shtarkov and Tjalkens 1995).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,6 +31,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from hctrellis.clades.graph import Graph
+from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.memory import check_fits
 from hctrellis.tree import Tree
 from hctrellis.trellis.numbered import NumberedTrees, find_splits, find_trees, totals
@@ -31,7 +41,8 @@ from hctrellis.trellis.vertices import SparseVertices
 if TYPE_CHECKING:
     from hctrellis.support.types import BoolArray, FloatArray, IntArray
 
-BYTES_PER_EDGE = 100  # a split of a vertex, while the trellis is built
+BYTES_PER_EDGE = 150  # a split of a vertex, while the trellis is built
+PSEUDO_TREES = 10.0  # A above
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,36 +120,18 @@ def tree_sums(vertices: ContextVertices, children: Any, values: FloatArray) -> F
 # ---- from trees to contexts -------------------------------------------------------------------
 
 
-@dataclass
-class _Order:
-    """The contexts of one length: states of the trees.
-
-    Attributes
-    ----------
-    keys : int64 array
-        Sorted: (shorter state, split, side) of each state, in one number.
-    clusters : int64 array
-        The cluster of each state.
-    back : int64 array
-        The state with the context cut by one.
-    edges : float64 array
-        Of each state and each split of its cluster: the share of the trees that have both.
-    """
-
-    keys: IntArray
-    clusters: IntArray
-    back: IntArray
-    starts: IntArray
-    counts: FloatArray
-
-
 def with_contexts(
-    graph: Graph, numbered: NumberedTrees, children: Any, shares: FloatArray, length: int, s: float
+    graph: Graph,
+    numbered: NumberedTrees,
+    children: Any,
+    shares: FloatArray,
+    length: int,
+    draws: float = math.inf,
 ) -> tuple[ContextTrellis, FloatArray]:
     """The trellis of contexts of up to `length` siblings, and the probability of each split.
 
     graph : without contexts; numbered, children, shares : the trees, and the share of each
-    s : how far estimates are drawn towards those in shorter contexts
+    draws : the number of all trees, by which contexts are weighed; inf for no smoothing
     """
     v = graph.vertices
     splits = find_splits(numbered.vertices, v)[numbered.splits]
@@ -162,14 +155,16 @@ def with_contexts(
         fresh[inside] = inverse
         own = _child_clusters(v, found // 2 % n_splits, found % 2)
         begin = np.concatenate([[0], np.cumsum(degrees[own])])
-        check_fits(int(begin[-1]) * BYTES_PER_EDGE, "the contexts of these trees", "a lower model")
+        n_edges = sum(map(len, chances)) + int(begin[-1])
+        check_fits(n_edges * BYTES_PER_EDGE, "the contexts of these trees", "a lower model")
         back = _shorter(found, keys, backs, clusters, v, n_splits)
         where = begin[inverse] + splits[inside] - v.offsets[own[inverse]]
         each_share = np.broadcast_to(shares[:, None], state.shape)[inside]
         counts = totals(where, each_share, int(begin[-1]))
-        whole = totals(inverse, each_share, len(found))
         lower = _spread(starts[-1][back], degrees[own], chances[-1])
-        chances.append((counts + s * lower) / np.repeat(whole + s, degrees[own]))
+        chances.append(
+            _estimated(counts, lower, np.repeat(np.arange(len(own)), degrees[own]), draws)
+        )
         keys.append(found)
         backs.append(back)
         clusters.append(own)
@@ -177,6 +172,29 @@ def with_contexts(
         states.append(np.arange(len(found)))
         state = fresh
     return _assembled(graph, keys, backs, clusters, starts, chances, degrees, n_splits)
+
+
+def _estimated(counts: FloatArray, lower: FloatArray, owners: IntArray, draws: float) -> FloatArray:
+    """The probabilities of splits in contexts, see above.
+
+    counts : the share of the trees that have the split in the context; owners : its context
+    lower : the probabilities in the shorter contexts
+    """
+    size = int(owners[-1]) + 1
+    whole = totals(owners, counts, size)
+    if draws == math.inf:
+        return np.asarray(counts / whole[owners])
+    with ONE_AT_A_TIME:
+        from scipy.special import expit, gammaln
+
+    seen = np.flatnonzero(counts)
+    trees, expected = draws * counts[seen], PSEUDO_TREES * lower[seen]
+    apart = gammaln(trees + expected) - gammaln(expected) - trees * np.log(lower[seen])
+    odds = totals(owners[seen], apart, size)
+    odds += gammaln(PSEUDO_TREES) - gammaln(PSEUDO_TREES + draws * whole)
+    few = PSEUDO_TREES / draws
+    alone = (counts + few * lower) / (whole + few)[owners]
+    return np.asarray(lower + expit(odds)[owners] * (alone - lower))
 
 
 def _above(children: Any) -> tuple[IntArray, IntArray]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
 MOST_CONTEXT = 9
+SMOOTHING = 1e-3  # where nothing can be left out to choose it
+HELD_OUT = 5  # parts of a single run, each of which is left out once
+MOST_STEPS = 4  # of smoothing, up or down
+MOST_DRAWS = 1e6  # that weights may stand for: programs write them with six digits
 _MODEL = re.compile(r"ccd(\d)")
 
 
@@ -54,14 +59,17 @@ class CladeDistribution(Potential):
         - "ccd0": how often its clusters occur, normalised over all trees of such clusters. Fewest
           parameters: for few trees over many leaves;
         - "ccd2": how often a cluster is split so, among the trees that have it next to the same
-          sibling; "ccd3" looks at the sibling of the parent too, and so on up to "ccd9". For many
-          draws: closer to the sample, further from independence.
-    smoothing : float
-        From 0 to below 1; for thousands of trees 0.001 is a good choice. Above 0, this share of
-        every split goes to splits that no tree has: those between clusters of the trees, or with
-        clusters that are one interchange of neighbours away. And in "ccd2" and beyond, estimates
-        in a context are drawn towards those in a shorter one, as if this share of all trees spoke
-        for it.
+          sibling; "ccd3" looks at the sibling of the parent too, and so on up to "ccd9": closer to
+          the sample, further from independence. "ccd5" with smoothing="auto" is the closest to
+          long runs of the data sets that were tried (benchmarks/RESULTS.md).
+    smoothing : float or "auto"
+        From 0 to below 1. Above 0, this share of every split of a cluster that all trees have (and
+        more for clusters that fewer have) goes to splits that no tree has: those between clusters
+        of the trees, or with clusters that are one interchange of neighbours away. And in "ccd2"
+        and beyond, the splits in a context lean on those in a shorter one where little was seen,
+        or where they do not differ. "auto" takes the value that gives trees that were left out
+        the highest probability: one run in turn, or one of five parts of a single run. A single
+        file of trees with weights has no parts, and 0.001 is taken.
 
     Attributes
     ----------
@@ -101,13 +109,15 @@ class CladeDistribution(Potential):
         trees: Iterable[Tree],
         weights: npt.ArrayLike | None = None,
         model: str = "ccd1",
-        smoothing: float = 0.0,
+        smoothing: float | Literal["auto"] = 0.0,
     ) -> None:
         context = _as_context(model)
+        given = TreeRuns.from_trees(trees, weights).counted()
+        if smoothing == "auto":
+            smoothing = best_smoothing(given, model)
         share = as_positive(smoothing, "smoothing", zero=True)
         if share >= 1:
             raise ValueError(f"smoothing is a share, from 0 to below 1; got {share:g}")
-        given = TreeRuns.from_trees(trees, weights).counted()
         _check_size(given.n_leaves, 2 * given.n_leaves - 1)
         numbered = number_trees(given.children)
         _check_size(given.n_leaves, len(numbered.vertices))
@@ -124,9 +134,14 @@ class CladeDistribution(Potential):
             graph = by_clusters(graph)
         self.trellis, chances = SparseTrellis(graph.vertices), graph.mixed(graph.chances)
         if context > 1:
-            self.trellis, chances = _contexts(graph, numbered, given, context - 1, share)
+            draws = self._draws(counts) if share > 0 else math.inf
+            self.trellis, chances = _contexts(graph, numbered, given, context - 1, draws)
         with np.errstate(divide="ignore"):
             self._logs: FloatArray = np.log(chances)
+
+    def _draws(self, counts: FloatArray) -> float:
+        """The number of trees that were drawn, or a guess: the tree of the least weight is one."""
+        return float(self.n_draws or min(self._total / counts.min(), MOST_DRAWS))
 
     # ---- what the sample says -----------------------------------------------------------------
 
@@ -251,6 +266,36 @@ class CladeDistribution(Potential):
         return f", {self.n_observed} trees{model}{smoothed}"
 
 
+def best_smoothing(runs: TreeRuns, model: str) -> float:
+    """The smoothing by which the trees that are left out are most probable.
+
+    One run is left out in turn, or, of a single run, one of five parts. Steps are by the square
+    root of ten, up or down from 0.001 as long as that helps. Trees that are not possible count as
+    if they had a probability of 2e-16.
+    """
+    parts = [np.flatnonzero(runs.runs == k) for k in range(runs.n_runs)]
+    if runs.n_runs == 1:
+        if runs.weights is not None or len(runs) < 2:
+            return SMOOTHING
+        parts = np.array_split(np.arange(len(runs)), min(HELD_OUT, len(runs)))
+    pairs = [(runs.some(np.setdiff1d(np.arange(len(runs)), part)), part) for part in parts]
+
+    def score(power: int) -> float:
+        share, total = SMOOTHING * 10 ** (power / 2), 0.0
+        for rest, part in pairs:
+            logs = CladeDistribution(rest, model=model, smoothing=share)._sums(runs.children[part])
+            total += float(runs.shares[part] @ np.maximum(logs, math.log(np.finfo(float).eps)))
+        return total
+
+    scores = {power: score(power) for power in (-1, 0, 1)}
+    while True:
+        best = max(scores, key=lambda power: (scores[power], -abs(power)))
+        beyond = best + 1 if best == max(scores) else best - 1
+        if beyond in scores or abs(beyond) > MOST_STEPS:
+            return float(SMOOTHING * 10 ** (best / 2))
+        scores[beyond] = score(beyond)
+
+
 def _as_context(model: object) -> int:
     match = _MODEL.fullmatch(model) if isinstance(model, str) else None
     if match is None or int(match[1]) > MOST_CONTEXT:
@@ -259,13 +304,13 @@ def _as_context(model: object) -> int:
 
 
 def _contexts(
-    graph: Graph, numbered: NumberedTrees, given: TreeRuns, length: int, smoothing: float
+    graph: Graph, numbered: NumberedTrees, given: TreeRuns, length: int, draws: float
 ) -> tuple[ContextTrellis, FloatArray]:
     """The trellis of contexts of so many siblings; equal trees are taken together."""
     _, first, inverse = np.unique(numbered.splits, axis=0, return_index=True, return_inverse=True)
     shares = totals(inverse.ravel(), given.shares / given.shares.sum(), len(first))
     some = NumberedTrees(numbered.vertices, numbered.splits[first])
-    return with_contexts(graph, some, given.children[first], shares, length, smoothing)
+    return with_contexts(graph, some, given.children[first], shares, length, draws)
 
 
 def _check_size(n_leaves: int, n_clusters: int) -> None:

@@ -35,21 +35,22 @@ class Graph:
         Those of a cluster sum to one.
     prior : float64 array, one per split, or None
         Where the share of splits that no tree has goes; those of a cluster sum to one.
-    share : float
+    shares : float64 array, one per split, or None
+        The share of its cluster.
     """
 
     vertices: SparseVertices
     counts: FloatArray
     chances: FloatArray
     prior: FloatArray | None = None
-    share: float = 0.0
+    shares: FloatArray | None = None
 
     def mixed(self, chances: FloatArray, splits: IntArray | None = None) -> FloatArray:
         """Probabilities of splits, a share of which goes to those that no tree has."""
-        if self.prior is None:
+        if self.prior is None or self.shares is None:
             return chances
-        prior = self.prior if splits is None else self.prior[splits]
-        return (1 - self.share) * chances + self.share * prior
+        at = slice(None) if splits is None else splits
+        return np.asarray(chances + self.shares[at] * (self.prior[at] - chances))
 
     @property
     def parents(self) -> IntArray:
@@ -82,8 +83,12 @@ def widened(seen: Graph, share: float) -> Graph:
 
     These are all splits between clusters that were seen or that one interchange of neighbours
     makes of them. What a split gets of the share is in proportion to the square root of the
-    product of how often its two parts were seen. A cluster that no tree has is split by these
-    proportions alone.
+    product of how often its two parts were seen.
+
+    The share itself is that of a cluster of all trees; the share s(f) of a cluster that a fraction
+    f of the trees have is larger, since fewer trees have shown how it is split:
+    s(f) : 1 - s(f) as s(1) : (1 - s(1)) times the square root of f. A cluster that no tree has is
+    split by the proportions alone.
     """
     vertices = complete(_with_neighbours(seen.vertices))
     counts = moved(seen, vertices)
@@ -94,7 +99,8 @@ def widened(seen: Graph, share: float) -> Graph:
     parents = np.repeat(np.arange(len(vertices)), np.diff(vertices.offsets))
     whole = totals(parents, counts, len(vertices))[parents]
     chances = np.where(whole > 0, counts / np.where(whole > 0, whole, 1.0), prior)
-    return Graph(vertices, counts, chances, prior, share)
+    shares = share / (share + (1 - share) * np.sqrt(whole))
+    return Graph(vertices, counts, chances, prior, shares)
 
 
 def frequencies(graph: Graph) -> FloatArray:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from rich.console import Console
@@ -23,6 +24,7 @@ from hctrellis.tables.cells import Cells, Options
 from hctrellis.tables.items import as_items
 from hctrellis.tables.result import MOVED_LEAVES, Clustering
 from hctrellis.tables.work import SLOW_LEAVES, Wish, as_mask, as_names, work
+from hctrellis.treefiles.sample import BURN_IN
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,10 @@ class Request:
 
     source: Path
     more: tuple[Path, ...] = ()
-    burn_in: float = 0.0
+    burn_in: float = BURN_IN
     outgroup: tuple[str, ...] = ()
     clades: str = "ccd1"
-    smoothing: float = 0.0
+    smoothing: float | Literal["auto"] = 0.0
     reading: Options = field(default_factory=Options)
     model: str | None = None
     metric: str = "euclidean"
@@ -133,7 +135,8 @@ def _from_trees(request: Request, trees: hct.TreeRuns) -> Clustering:
         )
     if request.bootstrap is not None:
         raise ValueError(f"--bootstrap resamples columns; {request.source.name} holds trees")
-    post = hct.infer(CladeDistribution(trees, model=request.clades, smoothing=request.smoothing))
+    model = CladeDistribution(trees, model=request.clades, smoothing=request.smoothing)
+    post = hct.infer(model)
     weights = "" if trees.weights is None else ", with weights"
     distinct = len(np.unique(trees.children.reshape(len(trees), -1), axis=0))
     files = ", ".join(trees.names[:4]) + (", ..." if trees.n_runs > 4 else "")
@@ -144,6 +147,10 @@ def _from_trees(request: Request, trees: hct.TreeRuns) -> Clustering:
             f"{weights}",
         )
     ]
+    if request.smoothing == "auto":
+        known = trees.n_runs > 1 or trees.weights is None
+        how = "chosen by trees left out" if known else "since one file with weights has no parts"
+        settings.append(("Smoothing", f"{model.smoothing:.2g}, {how}"))
     enough = hct.compare_runs(trees) if trees.n_runs > 1 else None
     if enough is not None:
         settings.append(("Are these runs enough?", enough.verdict))

@@ -221,6 +221,18 @@ def _beta(text: str) -> float | None:
         raise typer.BadParameter(f"beta is a positive number, or auto; got {text!r}") from None
 
 
+def _smoothing(text: str) -> float | str:
+    try:
+        share = text if text == "auto" else float(text)
+    except ValueError:
+        share = -1.0
+    if isinstance(share, float) and not 0 <= share < 1:
+        raise typer.BadParameter(
+            f"smoothing is a share, from 0 to below 1, or auto; got {text!r:.80}"
+        )
+    return share
+
+
 METRICS = (
     "euclidean",
     "sqeuclidean",
@@ -276,9 +288,10 @@ def infer(
             metavar="SHARE",
             min=0.0,
             rich_help_panel=TREES,
-            help="Leave out this share of the first trees of each run; from 1 on, their number.",
+            help="Leave out this share of the first trees of each run; from 1 on, their number. "
+            "Give 0 for trees that are no chain, such as bootstrap trees.",
         ),
-    ] = 0.0,
+    ] = 0.1,  # as read_trees
     outgroup: Annotated[
         list[str] | None,
         typer.Option(
@@ -297,15 +310,15 @@ def infer(
         ),
     ] = "ccd1",
     smoothing: Annotated[
-        float,
+        str,
         typer.Option(
             metavar="SHARE",
-            min=0.0,
-            max=0.999,
+            callback=_smoothing,
             rich_help_panel=TREES,
-            help="The share of each split that goes to splits that no tree has, such as 0.001.",
+            help="The share of each split that goes to splits that no tree has, such as 0.001. "
+            "auto chooses it by trees that are left out.",
         ),
-    ] = 0.0,
+    ] = "0",
     potential: Annotated[
         TableModel | None,
         typer.Option(
@@ -606,7 +619,7 @@ def infer(
             burn_in=burn_in,
             outgroup=tuple(outgroup or ()),
             clades=clades,
-            smoothing=smoothing,
+            smoothing=smoothing,  # type: ignore[arg-type]  # a number or auto, from the callback
             reading=reading,
             model=potential and potential.value,
             metric=metric,

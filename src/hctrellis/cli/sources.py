@@ -25,7 +25,7 @@ from hctrellis.treefiles.weighted import WeightedTrees
 MAX_ROWS = 1000
 TREE_SUFFIXES = (
     *(".nwk", ".newick", ".tre", ".tree", ".trees", ".nex", ".nexus", ".nxs"),
-    *(".t", ".trprobs"),
+    *(".t", ".trprobs", ".ufboot", ".treefile", ".contree", ".boottrees"),
 )
 START = 4096  # bytes that tell what a file holds
 DELIMITERS = "\t;,|"

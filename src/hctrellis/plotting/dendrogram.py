@@ -262,7 +262,7 @@ def _mark(
     """Squares in the colours of classes, at the ends of the lines that lead to labels."""
     from matplotlib.transforms import blended_transform_factory, offset_copy
 
-    figure = ax.get_figure(root=True)
+    figure = ax.figure.canvas.figure
     place = blended_transform_factory(ax.transAxes, ax.transData)
     ax.scatter(
         [1.0] * len(rows),

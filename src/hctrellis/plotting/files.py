@@ -49,6 +49,5 @@ def save_figure(ax: Axes, path: Path, ending: str) -> None:
 
     metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(ending)
     with mpl.rc_context(SETTINGS):
-        figure = ax.get_figure(root=True)
-        assert figure is not None
+        figure = ax.figure.canvas.figure
         figure.savefig(path, format=ending, dpi=PIXELS_PER_INCH, metadata=metadata)

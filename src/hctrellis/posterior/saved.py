@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.potentials.base import Potential
-from hctrellis.potentials.saved import describe, restore
+from hctrellis.potentials.saved import from_parts, to_parts
 from hctrellis.support.checks import as_count
 from hctrellis.support.files import replaced
 from hctrellis.trellis.full import FullTrellis
@@ -67,7 +67,7 @@ def write_posterior(
     said: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a model and the trees that are considered; more arrays, and what is said of them."""
-    model, arrays = describe(potential)
+    model, arrays = to_parts(potential)
     header = {
         "format": FORMAT,
         "model": model,
@@ -95,7 +95,7 @@ def read_posterior(path: Path) -> Saved:
             raise ValueError(f"its format is {header['format']!r:.80}")
         names = [f"data_{k}" for k in range(len(header["model"]))]
         arrays = read_arrays(path, names, NUMBERS)
-        potential = restore(header["model"], [arrays[name] for name in names])
+        potential = from_parts(header["model"], [arrays[name] for name in names])
         trellis = _trellis(path, header, potential.n_leaves)
         log_z = float(header["log_partition"])
         said = header["sampled"]

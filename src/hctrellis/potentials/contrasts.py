@@ -123,6 +123,11 @@ class StudentContrasts(Potential):
         common = in_units - self.effective_columns * math.log(self.unit)
         self._own = common + log_prior(self.n_leaves, self.prior)
 
+    @property
+    def table(self) -> FloatArray:
+        """The rows, less their mean."""
+        return self.unit * self.rows
+
     def sums(self) -> Sums:
         return Sums(pairs=[self.squares], by_size=[self._powers, self._own])
 

@@ -159,6 +159,13 @@ def summary(findings: Findings) -> list[str]:
     return [weighed(findings.post), *_clusters(findings), _best_tree(findings)]
 
 
+def _smoothed(model: CladeDistribution) -> str:
+    """What smoothing does to the rule."""
+    if model.smoothing == 0:
+        return ""
+    return f", but for a share of {model.smoothing:.2g} or more that goes to splits no tree has"
+
+
 def weighed(post: BasePosterior) -> str:
     """Which trees were weighed, or how they were sampled."""
     from hctrellis.clades.distribution import CladeDistribution
@@ -167,8 +174,8 @@ def weighed(post: BasePosterior) -> str:
     if isinstance(model, CladeDistribution):
         return (
             f"Trees read: {model.n_observed:,}, over {post.n_leaves} items{_counting(model)}. "
-            f"{_RULES.get(model.model, _IN_CONTEXT)}; this gives a probability to "
-            f"{counted(_n_trees(post), 'tree')}."
+            f"{_RULES.get(model.model, _IN_CONTEXT)}{_smoothed(model)}; this gives a probability "
+            f"to {counted(_n_trees(post), 'tree')}."
         )
     if not post.is_reliable:
         return (
@@ -234,6 +241,11 @@ def too_few(post: BasePosterior) -> str:
     rare = sum(model.seen(mask) < FEW for mask in inner)
     if rare == 0:
         return ""
+    if model.n_draws == 1:
+        return (
+            "There is one tree, so all of its clusters have probability 1. Give the trees of a run "
+            "or of a bootstrap, not the one that sums them up."
+        )
     few = f"{rare} {'is' if rare == 1 else 'are'} in fewer than {FEW}"
     return (
         "The sample is too small to say which tree is the most probable: of the "

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LEAST_FREQUENCY = 0.1  # of a cluster in some run, to count in the mean deviation
 AGREE, NEARLY = 0.01, 0.05  # mean deviations below which runs agree, or nearly
 FAR = 0.2  # a difference of frequencies that needs an explanation
+SAME = 1e-9  # an entropy below which all trees are the same, but for rounding
 ENOUGH = 200  # effective trees of each run
 FOCAL_TREES = 20  # from which distances are taken
 ROGUE = 0.02  # gain of mean support that makes a leaf a rogue
@@ -76,7 +77,8 @@ class RunReport:
         runs together, in nats.
     ess : tuple of float, or None
         Effective number of independent trees of each run: the least over 20 trees of the run of
-        that of the distances to this tree. None if trees have weights and so no order.
+        that of the distances to this tree; their number if all trees of a run are the same. None
+        if trees have weights and so no order.
     entropy : float
         Of the clade distribution of all runs, in nats.
     rogues : tuple of Rogue
@@ -139,7 +141,12 @@ class RunReport:
                 f"They differ most on {{{shown}{more}}}: {self.largest.low:.3f} to "
                 f"{self.largest.high:.3f}."
             )
-        if self.ess is not None:
+        if self.ess is not None and self.entropy < SAME:
+            said.append(
+                "All trees are the same, which does not tell how many independent ones they are "
+                "worth."
+            )
+        elif self.ess is not None:
             least = min(self.ess)
             word = "enough" if least >= ENOUGH else f"fewer than {ENOUGH}; run longer"
             said.append(f"The shortest run is worth {least:.0f} independent trees, {word}.")

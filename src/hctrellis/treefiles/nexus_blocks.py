@@ -14,7 +14,7 @@ from hctrellis.treefiles.statements import Statement, Text, open_file, statement
 _BLANK = re.compile(rb"(?:\s|\[[^\[\]]*\])*")
 _WORD = re.compile(rb"[^\s\[\]();=,'\"*]+")
 _TOKEN = re.compile(rb"'((?:[^']|'')*)'|([^\s\[\](),;='\"]+)|([,;=()])|\[[^\[\]]*\]|\s+|(.)", re.S)
-_TABLE = re.compile(rb"[^\n(\[]*\t[^\n]*")
+_TABLE = re.compile(rb"(?:#[^\n]*\n)*[^\n(\[]*\t[^\n]*")
 
 
 @dataclass
@@ -70,15 +70,24 @@ def _newick(statement: Statement) -> Iterator[TreeText]:
 
 
 def _table(lines: Iterator[bytes], name: str) -> Iterator[TreeText]:
-    """The trees of a table with a tree at the end of each row, as RevBayes writes it."""
+    """The trees of a table with a tree in each row, as RevBayes writes it.
+
+    Of several trees in a row the first is taken. Lines that begin with # are comments.
+    """
+    header = False
     for number, line in enumerate(lines, start=1):
+        if line.startswith(b"#") or not line.strip():
+            continue
         start = line.find(b"(")
         if start < 0:
-            if number > 1 and line.strip():
+            if header:
                 raise ValueError(f"{name}, line {number}: there is no tree in this row")
+            header = True
             continue
+        end = line.find(b"\t", start)
         text = Text(name, line, number)
-        yield TreeText(Statement(text, text.array, 0, len(line.rstrip())), start, b"")
+        stop = end if end >= 0 else len(line.rstrip())
+        yield TreeText(Statement(text, text.array, 0, stop), start, b"")
 
 
 def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[TreeText | Labels]:
@@ -108,8 +117,10 @@ def _nexus(first: Statement, rest: Iterator[Statement]) -> Iterator[TreeText | L
             labels = [text for _, text in _tokens(statement, after) if text not in (b",", b";")]
             taxa = {str(k).encode(): label for k, label in enumerate(labels, start=1)}
             yield taxa
-        elif not block and statement.content.strip() not in (b"", b";"):
-            found = (word or statement.content.strip())[:40].decode("utf-8", "replace")
+        elif not block and (
+            odd := statement.text.content[start : statement.stop].strip(b"; \t\r\n")
+        ):
+            found = (word or odd)[:40].decode("utf-8", "replace")
             raise statement.error(start, f"found {found!r}; expected BEGIN and the name of a block")
         following = next(rest, None)
         if following is None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
 Rooting = Literal["auto", "midpoint", "written"]
+BURN_IN = 0.1  # the share of the first trees that is left out unless told otherwise
 FEW = 512  # trees whose rows are kept together at first, or if they have notes
 CHUNK_BYTES = 40 << 20  # of later rows: such arrays go back to the system as soon as they are freed
 MOST_NOTES = 32  # kinds of numbers that are kept with nodes
@@ -38,7 +39,7 @@ _ROOTED = re.compile(rb"\[\s*&\s*R\s*\]", re.IGNORECASE)
 
 def read_trees(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    burn_in: float = 0.1,
+    burn_in: float = BURN_IN,
     weights: Literal["auto"] | None = "auto",
     outgroup: str | Sequence[str] | None = None,
     thin: int = 1,
@@ -61,7 +62,8 @@ def read_trees(
     burn_in : float
         The share of the first trees of each run to leave out, from 0 to below 1; or, from 1 on,
         their number. Nothing is left out of files whose trees have weights: such files are
-        summaries, sorted by probability.
+        summaries, sorted by probability. Give 0 for trees that are no chain, such as bootstrap
+        trees.
     weights : "auto" or None
         "auto" takes the weights that all trees of a file have, [&W 0.9] or [p = 0.9]; None counts
         every tree once.
@@ -329,7 +331,8 @@ class _Reader:
             room.places,
         )
         if code != treetext.DONE:
-            raise statement.error(where, _problem(code, statement.text.content, where))
+            first = not self.labels
+            raise statement.error(where, _problem(code, statement.text.content, where, first))
         if statement.text.content[end : statement.stop].strip():
             raise statement.error(end, "this is more than a tree; expected ';'")
         return int(count)
@@ -487,11 +490,16 @@ class _Reader:
                 )
         elif self.rooting == "midpoint":
             yield "trees were rooted in the middle of their longest path, as asked"
+        elif 0 < self.rerooted < self.n_trees:
+            yield (
+                f"{self.rerooted:,} of {self.n_trees:,} trees are unrooted and were rooted on "
+                f"their first leaf, {first!r:.80}; the others are rooted as they are written: "
+                "give an outgroup, which roots all alike"
+            )
         elif self.rerooted:
             yield (
                 f"the trees are unrooted; they were rooted on their first leaf, {first!r:.80}, "
-                "which is as good as any other for probabilities of trees, but says nothing about "
-                "where the root is: give an outgroup"
+                "which says nothing about where the root is: give an outgroup"
             )
         if self.resolved and self.resolve:
             yield "nodes of more than two children were split arbitrarily, by branches of length 0"
@@ -536,17 +544,20 @@ def _weight(tree: TreeText) -> float | None:
     return value
 
 
-def _problem(code: int, content: bytes, where: int) -> str:
-    """What is wrong with a tree, in words."""
+def _problem(code: int, content: bytes, where: int, first: bool) -> str:
+    """What is wrong with a tree, which may be the first one, in words."""
     from hctrellis.kernels import treetext
 
     match = re.match(rb"'(?:[^']|'')*'|[^\s\[\](),:;']+|.", content[where : where + 200], re.S)
     found = repr(match[0].decode("utf-8", "replace")) if match else "the end of the file"
+    known = "a leaf of the first tree; expected the same leaves"
+    if first:
+        known = "among the labels of TAXLABELS or TRANSLATE; expected one of them"
     return {
         treetext.UNEXPECTED: f"found {found:.80}; expected ',', ')' or the end of the tree",
         treetext.LABEL: f"found {found:.80}; expected a label or '('",
         treetext.UNCLOSED: "this comment or quote is never closed",
-        treetext.UNKNOWN: f"{found:.80} is not a leaf of the first tree; expected the same leaves",
+        treetext.UNKNOWN: f"{found:.80} is not {known}",
         treetext.REPEATED: f"the leaf {found:.80} is there twice; labels must be different",
         treetext.LENGTH: f"found {found:.80}; expected a branch length",
         treetext.TOO_MANY: "this tree has more nodes than its leaves allow",
