@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,8 @@ from hctrellis.support.bounded import (
     AT,
     BEST,
     BOUND,
-    BUDGET,
     DONE,
-    FIRST,
-    HIGH,
     LAST,
-    LOW,
     MEMO_FULL,
     SPLIT,
     SPLITS_FULL,
@@ -48,15 +45,16 @@ class Search:
     """
 
     def __init__(self, tables: Tables, high: int) -> None:
-        from hctrellis.kernels import branch
+        from hctrellis.kernels import branch, memo, rotations
         from hctrellis.kernels.bounds import bound_of
 
-        self._kernel = branch
+        self._kernel = branch if tables.kind[0] == TRIANGLES else rotations
+        self._memory = memo
         self._tables = tables
         n = len(tables.pairs)
         self._root = (1 << n) - 1
         self._lister, self._stack = _lister(n), _stack(n)
-        self._memo = np.zeros((FIRST_CLUSTERS, 4), np.int64)
+        self._memo = np.zeros((FIRST_CLUSTERS, 5), np.int64)
         self.low = min(int(bound_of(self._root, tables)), high)
         self.high = high
         self._gap = high - self.low
@@ -90,7 +88,9 @@ class Search:
         if state == MEMO_FULL:
             self._memo = self._grown_memo()
         elif state == SPLITS_FULL:
-            self._stack = self._stack._replace(splits=_doubled(self._stack.splits))
+            self._stack = self._stack._replace(
+                splits=_doubled(self._stack.splits), order=_doubled(self._stack.order)
+            )
         else:
             wanted = int(self._n_steps * STEP_SECONDS / took)
             self._n_steps = max(1000, min(4 * self._n_steps, wanted))
@@ -102,53 +102,57 @@ class Search:
         budget = min(self.high, max(self.low + 1, self._start + int(self._gap * share)))
         if share == 1.0:
             budget = self.high
-        self._kernel.begin(
-            self._root, budget, self.low, self._tables, self._lister, self._stack, self._memo
-        )
+        self._kernel.begin(self._root, budget, self._tables, self._lister, self._stack, self._memo)
         self._round += 1
         self._running = True
 
     def _note(self, done: bool) -> None:
         """Update what is known about the best tree."""
-        if done:
-            row = self._memo[self._kernel.find(self._root, self._memo)]
-            self._running = False
-            if row[HIGH] < self.high:
-                self.high, self._found = int(row[HIGH]), int(row[BEST])
-            self.low = min(self.high, max(self.low, int(row[LOW])))
-            return
         root = self._stack.frames[0]
         if root[TOP] < self.high and root[SPLIT] != 0:
             self.high, self._found = int(root[TOP]), int(root[SPLIT])
-        listed = self._stack.depth[0] > 1 or self._lister.level[0] < 0
-        if listed and self._stack.depth[0] > 0 and root[FIRST] <= root[AT] < root[LAST]:
-            reached = min(int(self._stack.splits[root[AT], BOUND]), int(root[TOP]))
-            self.low = max(self.low, min(reached, int(root[BUDGET]), self.high))
+        if done:
+            self._running = False
+            self.low = max(self.low, min(int(root[TOP]), self.high))
+        elif self._stack.depth[0] > 1 or self._lister.level[0] < 0:  # the root is listed
+            bounds = self._stack.splits[:, BOUND]
+            if self._tables.kind[0] == TRIANGLES:
+                bounds = bounds[root[AT] : root[LAST]]
+            else:
+                bounds = bounds[self._stack.order[root[AT] : root[LAST], 0]]
+            reached = bounds.min(initial=root[TOP])
+            self.low = max(self.low, min(int(reached), self.high))
 
     def _grown_memo(self) -> IntArray:
         memo = _doubled(np.zeros_like(self._memo))
-        self._kernel.grow_memo(self._memo, memo)
+        self._memory.grow_memo(self._memo, memo)
         return memo
 
     def tree(self) -> list[int] | None:
         """The clusters of a tree that is better than the known one; None if none was found."""
         if self._found == 0:
             return None
-        found = [self._root]
-        todo = [self._found, self._root ^ self._found]
         if self._tables.kind[0] == TRIANGLES:
             return merged(self._root, [self._node(self._root, self._found)])
+        found = [self._root]
+        todo = [(self._found, self._root ^ self._found)]
         while todo:
-            cluster = todo.pop()
-            if cluster.bit_count() > 1:
-                found.append(cluster)
-                left = self._best(cluster) if cluster.bit_count() > 2 else cluster & -cluster
-                todo += [left, cluster ^ left]
+            for cluster, sibling in permutations(todo.pop()):
+                if cluster.bit_count() > 1:
+                    found.append(cluster)
+                    left = cluster & -cluster
+                    if cluster.bit_count() > 2:
+                        left = int(
+                            self._kernel.best_split(
+                                cluster, sibling, self._tables, self._stack, self._memo
+                            )
+                        )
+                    todo.append((left, cluster ^ left))
         return found
 
     def _best(self, cluster: int) -> int:
         """The left child of a solved cluster."""
-        return int(self._memo[self._kernel.find(cluster, self._memo), BEST])
+        return int(self._memo[self._memory.find(cluster, self._memo), BEST])
 
     def _node(self, cluster: int, left: int) -> Node:
         """The tree of a solved block."""
@@ -184,9 +188,10 @@ def _lister(n: int) -> Lister:
 def _stack(n: int) -> SearchStack:
     return SearchStack(
         depth=np.zeros(1, np.int64),
-        frames=np.zeros((n + 1, 8), np.int64),
+        frames=np.zeros((n + 1, 10), np.int64),
         parts=np.zeros((n + 1, 6 * n + 1), np.int64),
-        splits=np.zeros((FIRST_SPLITS, 5), np.int64),
+        splits=np.zeros((FIRST_SPLITS, 7), np.int64),
+        order=np.zeros((FIRST_SPLITS, 2), np.int64),
         counts=np.zeros(5, np.int64),
     )
 

@@ -14,7 +14,6 @@ import numpy as np
 from hctrellis.certify.pieces import Piece, open_gap
 from hctrellis.certify.problems import AverageProblem, Problem, problem_of
 from hctrellis.certify.result import Ended, MapResult, judged
-from hctrellis.clusters import split_members
 from hctrellis.infer import infer
 from hctrellis.posterior.base import NoTreeError
 from hctrellis.posterior.optimality import relative_gap
@@ -36,7 +35,6 @@ T = TypeVar("T")
 FULL_LEAVES = 20  # up to here the full trellis is summed over in seconds
 EASY_LEAVES = 12  # up to here a certified search of average heights takes no longer
 SEARCH_SHARE = 0.25  # of the time limit, at most, for the local search
-ROUNDING = 1e-13  # by the full trellis, per leaf, relative to the log weights of splits
 
 
 def solve_map(
@@ -169,9 +167,7 @@ class _Solver:
                 return None  # its energies are too large for the trellis
             except ValueError:  # too large for the memory, or for probabilities to mean anything
                 return None
-        sizes = np.abs(self.potential.split_log_weights(*split_members(best)))
-        bound = post.map_log_weight + ROUNDING * self.potential.n_leaves * float(sizes.sum())
-        return self._judged(best, bound, "full trellis", "solved")
+        return self._judged(best, post.optimality.bound, "full trellis", "solved")
 
     def _certified(self, problem: Problem, tree: Tree) -> MapResult:
         """Solve piece after piece, as long as there is time."""

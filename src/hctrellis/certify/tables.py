@@ -34,6 +34,7 @@ def dasgupta_tables(weights: IntArray) -> tuple[Tables, int]:
         weights,
         keep=np.ascontiguousarray(excess.transpose(1, 2, 0)),
         alone=excess,
+        near=np.argsort(-weights, axis=1, kind="stable") if (weights >= 0).all() else weights[:0],
         graph=_graph(weights > 0),
         sparse=np.array([int(is_sparse)]),
         starts=np.searchsorted(row[order], np.arange(n**3 + 1)),

@@ -1,9 +1,10 @@
-"""Branch and bound over clusters: the tree of least energy, with a memo and budgets.
+"""Branch and bound over the blocks of clusters: correlation clustering, with a memo and budgets.
 
-To solve a cluster below a budget its splits whose bounds are below it are listed and sorted; the
-parts of one after the other are solved, each below what the others leave. A cluster without a
-tree below the budget has a new bound, the budget. All of this is kept in arrays, so that a call
-can end after some steps and the next one can go on.
+To solve a block below a budget its splits whose bounds are below it are listed and sorted; the
+blocks of the children of one after the other are solved, each below what the others leave. A block
+without a tree below the budget has a new bound, the budget. All of this is kept in arrays, so that
+a call can end after some steps and the next one can go on. (For trees whose clusters do not fall
+apart into blocks, see `rotations`.)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hctrellis.kernels.common import bit_count
 from hctrellis.kernels.compile import inner, jit
 from hctrellis.kernels.lister import begin_listing, list_splits
 from hctrellis.kernels.masks import odd_blocks
-from hctrellis.kernels.sized import begin_sized, list_sized
+from hctrellis.kernels.memo import slot_of
 from hctrellis.support.bounded import (
     AT,
     BEST,
@@ -29,60 +30,25 @@ from hctrellis.support.bounded import (
     KEY,
     LAST,
     LOW,
-    LOW_LEFT,
-    LOW_RIGHT,
     MASK,
     MEMO_FULL,
     PART,
     RUNNING,
-    SERIES,
     SPLIT,
     SPLITS_FULL,
     TOP,
-    TRIANGLES,
-    TRIPLES,
     UNKNOWN,
 )
 
-SPREAD = 0x9E3779B97F4A7C15 - (1 << 64)  # an odd number that spreads keys over the table
-
 
 @inner
-def slot_of(cluster, memo):
-    """The row of a cluster in the memo, or the free one where it would be."""
-    mixed = cluster * SPREAD
-    slot = (mixed ^ (mixed >> 29)) & (memo.shape[0] - 1)
-    while memo[slot, KEY] != 0 and memo[slot, KEY] != cluster:
-        slot = (slot + 1) & (memo.shape[0] - 1)
-    return slot
-
-
-@jit
-def find(cluster, memo):
-    """The row of a cluster in the memo; -1 if it is not there."""
-    slot = slot_of(cluster, memo)
-    return slot if memo[slot, KEY] == cluster else -1
-
-
-@jit
-def grow_memo(old, new):
-    """Copy all clusters into a larger memo, which is filled with 0."""
-    for row in range(old.shape[0]):
-        if old[row, KEY] != 0:
-            slot = slot_of(old[row, KEY], new)
-            for column in range(old.shape[1]):
-                new[slot, column] = old[row, column]
-
-
-@inner
-def entry(cluster, low, tables, stack, memo):
+def entry(cluster, tables, stack, memo):
     """The row of a cluster in the memo, which is made if there is none."""
     slot = slot_of(cluster, memo)
     if memo[slot, KEY] == 0:
         memo[slot, KEY] = cluster
-        memo[slot, LOW] = bound_of(cluster, tables) if tables.kind[0] == TRIANGLES else low
-        is_pair = tables.kind[0] == SERIES and bit_count(cluster) == 2
-        memo[slot, HIGH] = low if is_pair else UNKNOWN
+        memo[slot, LOW] = bound_of(cluster, tables)
+        memo[slot, HIGH] = UNKNOWN
         memo[slot, BEST] = 0
         stack.counts[1] += 1
     return slot
@@ -90,16 +56,12 @@ def entry(cluster, low, tables, stack, memo):
 
 @inner
 def take_apart(cluster, split, tables, parts):
-    """List the parts of the two children of a split that are not solved at once."""
+    """List the blocks of the two children of a split that are not solved at once."""
     left = split[MASK]
     count = 0
     for side in range(2):
         child = left if side == 0 else cluster ^ left
-        if tables.kind[0] == TRIANGLES:
-            count += odd_blocks(child, tables.graph, parts[count:-1])
-        elif bit_count(child) > (1 if tables.kind[0] == SERIES else 2):
-            parts[count] = child
-            count += 1
+        count += odd_blocks(child, tables.graph, parts[count:-1])
     for i in range(1, count):  # small ones first
         part, size = parts[i], bit_count(parts[i])
         j = i
@@ -121,46 +83,25 @@ def push(cluster, budget, tables, lister, stack):
     frame[FIRST] = stack.counts[0]
     frame[PART] = -1
     stack.depth[0] += 1
-    if tables.kind[0] == SERIES:
-        begin_sized(cluster, tables, lister)
-    else:
-        begin_listing(cluster, tables, lister)
+    begin_listing(cluster, tables, lister)
 
 
 @jit
-def begin(cluster, budget, low, tables, lister, stack, memo):
-    """Begin to solve the whole problem below a budget; `low` is a bound of it."""
+def begin(cluster, budget, tables, lister, stack, memo):
+    """Begin to solve the whole problem below a budget."""
     stack.depth[0] = 0
     stack.counts[0] = 0
     stack.counts[4] += 1
-    entry(cluster, low, tables, stack, memo)
+    entry(cluster, tables, stack, memo)
     push(cluster, budget, tables, lister, stack)
 
 
 @inner
-def sort_splits(frame, tables, stack, memo):
-    """Sort the listed splits of a frame by bounds, which the memo may have raised."""
+def sort_splits(frame, stack):
+    """Sort the listed splits of a frame by their bounds."""
     first, last = frame[FIRST], stack.counts[0]
-    splits = stack.splits
-    if tables.kind[0] != TRIANGLES:
-        kept = first
-        for row in range(first, last):
-            left = splits[row, MASK]
-            for side in range(2):
-                child = left if side == 0 else frame[CLUSTER] ^ left
-                slot = slot_of(child, memo)
-                column = LOW_LEFT + side
-                if memo[slot, KEY] == child and memo[slot, LOW] > splits[row, column]:
-                    splits[row, BOUND] += memo[slot, LOW] - splits[row, column]
-                    splits[row, column] = memo[slot, LOW]
-            if splits[row, BOUND] < frame[BUDGET]:
-                for column in range(splits.shape[1]):
-                    splits[kept, column] = splits[row, column]
-                kept += 1
-        last = kept
-    order = np.argsort(splits[first:last, BOUND])
-    splits[first:last] = splits[first:last][order]
-    stack.counts[0] = last
+    splits = stack.splits[first:last]
+    splits[:] = splits[np.argsort(splits[:, BOUND])]
     frame[LAST] = last
     frame[AT] = first
 
@@ -193,8 +134,7 @@ def try_split(frame, parts, tables, lister, stack, memo):
     open_low = np.int64(0)
     fresh = False
     for k in range(parts[-1]):
-        low = split[LOW_LEFT] if parts[k] == split[MASK] else split[LOW_RIGHT]
-        slot = entry(parts[k], low, tables, stack, memo)
+        slot = entry(parts[k], tables, stack, memo)
         total += memo[slot, LOW]
         if open_part == 0 and memo[slot, HIGH] > memo[slot, LOW]:
             open_part, open_low, fresh = (
@@ -213,7 +153,7 @@ def try_split(frame, parts, tables, lister, stack, memo):
     else:
         budget = frame[TOP] - (total - open_low)
         if not fresh:  # so that it is not solved again and again below this budget
-            budget += budget // 4 if tables.kind[0] == TRIPLES else budget // 16
+            budget += budget // 16
         push(open_part, budget, tables, lister, stack)
 
 
@@ -230,18 +170,13 @@ def search(n_steps, tables, lister, stack, memo):
         frame = stack.frames[depth]
         if lister.level[0] >= 0:
             before = n_steps
-            if tables.kind[0] == SERIES:
-                count, n_steps = list_sized(
-                    frame[BUDGET], n_steps, tables, lister, stack.splits, stack.counts[0]
-                )
-            else:
-                count, n_steps = list_splits(
-                    frame[BUDGET], n_steps, tables, lister, stack.splits, stack.counts[0]
-                )
+            count, n_steps = list_splits(
+                frame[BUDGET], n_steps, tables, lister, stack.splits, stack.counts[0]
+            )
             stack.counts[0] = count
             stack.counts[2] += before - n_steps
             if lister.level[0] < 0:
-                sort_splits(frame, tables, stack, memo)
+                sort_splits(frame, stack)
             elif stack.counts[0] >= stack.splits.shape[0]:
                 return SPLITS_FULL
         elif frame[AT] >= frame[LAST] or stack.splits[frame[AT], BOUND] >= frame[TOP]:

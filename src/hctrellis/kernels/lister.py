@@ -240,7 +240,7 @@ def open_level(level, tables, lister):
             other_look += min(gains[0, v], gains[1, v])
         low, high = min(one, other), max(one, other)
         look += low
-        score = 4 * low + high
+        score = low + high
         if score > most:
             most, chosen = score, v
     lister.branch[level, 0] = chosen

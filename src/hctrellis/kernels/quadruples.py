@@ -1,10 +1,14 @@
-"""Bounds of Dasgupta's cost from quadruples of leaves, by dual ascent.
+"""Bounds of Dasgupta's cost from quadruples of leaves: a dual problem, solved nearly to the end.
 
 Each triple of leaves pays an excess that depends on which of its leaves parts first, and the least
 of the three is 0. A tree of four leaves decides all four of its triples, and often no tree lets all
 of them pay nothing: then the quadruple has an excess of its own. Every triple shares its excess
 out to quadruples, none of it twice and none of it negative, so that the sum over the quadruples
 inside any cluster bounds the excess of every tree of that cluster.
+
+How to share out best is a linear program. Ascent in whole numbers comes to an end before its
+optimum; mirror ascent in floating point goes on, and its shares are then rounded down, so that
+nothing is handed out twice whatever the floating point did.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ def _trees():
 
 
 TREES = _trees()
+NEGLIGIBLE = 20.0  # trees whose weight is below exp(-20) of the largest
 
 
 @inner
@@ -127,3 +132,78 @@ def least_with(t, r, shares):
                 total += shares[u, TREES[tree, u]]
             best = min(best, total)
     return best
+
+
+@jit
+def spread_left(counts, places, excess, left, shares, wishes):
+    """Begin mirror ascent from whole shares: what is left is handed out evenly.
+
+    counts : int64 (n^3), the number of quadruples of each entry
+    wishes : float64 (q, 4, 3), written; a tenth of each excess is handed out evenly, since mirror
+        ascent leaves alone what is 0
+    """
+    for q in range(shares.shape[0]):
+        for t in range(4):
+            for r in range(3):
+                entry = places[q, t, r]
+                even = 0.1 * excess[entry] + 0.9 * left[entry]
+                wishes[q, t, r] = 0.9 * shares[q, t, r] + even / counts[entry]
+
+
+@jit
+def climb_mirror(step, warmth, places, excess, sums, wishes):
+    """One pass of mirror ascent: quadruples ask for more where their best trees pay.
+
+    Every quadruple weighs its 15 trees by exp(-(excess - least) / warmth); its wishes grow by
+    exp(step x the weight of the trees that pay there), and are scaled back to what there is.
+
+    sums : float64 (n^3), for the sums of all wishes
+    """
+    paid = np.empty(15)
+    weight = np.empty((4, 3))
+    sums[:] = 0.0
+    for q in range(wishes.shape[0]):
+        own = wishes[q]
+        low = np.inf
+        for tree in range(15):
+            total = 0.0
+            for t in range(4):
+                total += own[t, TREES[tree, t]]
+            paid[tree] = total
+            low = min(low, total)
+        weight[:] = 0.0
+        whole = 0.0
+        for tree in range(15):
+            above = (paid[tree] - low) / warmth
+            if above < NEGLIGIBLE:
+                share = np.exp(-above)
+                whole += share
+                for t in range(4):
+                    weight[t, TREES[tree, t]] += share
+        for t in range(4):
+            for r in range(3):
+                if own[t, r] > 0:
+                    own[t, r] *= np.exp(step * weight[t, r] / whole)
+                    sums[places[q, t, r]] += own[t, r]
+    for q in range(wishes.shape[0]):
+        for t in range(4):
+            for r in range(3):
+                if wishes[q, t, r] > 0:
+                    entry = places[q, t, r]
+                    wishes[q, t, r] *= excess[entry] / sums[entry]
+
+
+@jit
+def grant(wishes, places, left, shares, lows):
+    """Hand out wishes, rounded down, as far as there is something left.
+
+    left : int64 (n^3), all excesses at first
+    """
+    for q in range(lows.size):
+        for t in range(4):
+            for r in range(3):
+                entry = places[q, t, r]
+                given = min(np.int64(wishes[q, t, r]), left[entry])
+                shares[q, t, r] = given
+                left[entry] -= given
+        lows[q] = least(shares[q])

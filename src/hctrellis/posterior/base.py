@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hctrellis.clusters import Cluster, cluster_mask, show_cluster
+from hctrellis.clusters import Cluster, cluster_mask, show_cluster, split_members
 from hctrellis.posterior.optimality import Optimality, judge
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.tree import Tree
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MOST_DRAWN = 150  # leaves of a tree that a notebook shows
 MAJORITY_MARGIN = 1e-9
+ROUNDING = 1e-12  # of the best tree by a trellis, per leaf; relative to log weights, if above 1
 CREDIBLE_LIMIT = 100_000  # trees of a credible set, unless another limit is given
 DISTRIBUTION_SIZE = 100_000  # trees listed or drawn for a distribution, unless told otherwise
 
@@ -195,14 +196,17 @@ class BasePosterior(ABC):
     def optimality(self) -> Optimality:
         """How good the MAP tree is among all trees.
 
-        Where all trees are considered it is proven optimal. Elsewhere ``potential.bound()`` is
-        computed when this is asked for: in polynomial time, some seconds for 60 to 80 leaves. In
-        print "proven optimal", "within 1.3% of the optimum", or "best found" without a bound.
-        `hctrellis.solve_map` finds better bounds: see ``MapResult.optimality_of``.
+        Where all trees are considered it is proven optimal, unless log weights are so small that
+        rounding decides. Elsewhere ``potential.bound()`` is computed when this is asked for: in
+        polynomial time, some seconds for 60 to 80 leaves. In print "proven optimal", "within 1.3%
+        of the optimum", or "best found" without a bound. `hctrellis.solve_map` finds better bounds:
+        see ``MapResult.optimality_of``.
         """
-        if self.is_exact:
-            return judge(self.map_log_weight, self.map_log_weight)
-        return judge(self.map_log_weight, self.potential.bound())
+        if not self.is_exact:
+            return judge(self.map_log_weight, self.potential.bound())
+        sizes = np.abs(self.potential.split_log_weights(*split_members(self.map_tree)))
+        rounding = ROUNDING * self.n_leaves * max(1.0, float(sizes.sum()))
+        return judge(self.map_log_weight, self.map_log_weight + rounding)
 
     @property
     def map_log_probability(self) -> float | None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LARGEST = 55  # bits of sums: products with small numbers still fit into 64 bits
 QUADRUPLE_LEAVES = 80  # up to here quadruples improve the bound of triples: a million or two
 PASSES = (8,) * 4 + (6,) * 4 + (4,) * 4 + (2,) * 4 + (1,) * 4  # of the ascent over quadruples
+LAST_PASSES = (4, 2, 1)  # after mirror ascent
+MIRROR_PASSES = 120
+MIRROR_WORK = 10_000_000  # quadruples times passes, at most, unless 20 passes are more
 PACKINGS = (32,) * 24 + (8,) * 8 + (2,) * 2 + (1,)  # of triangles
 DOUBLED = 2  # distances are even, so that both leaves of a pair can pay one half
 
@@ -108,7 +111,7 @@ def excesses(weights: IntArray) -> IntArray:
 
 def quadruples(excess: IntArray) -> Quadruples:
     """Share the excesses of triples out to quadruples, by dual ascent."""
-    from hctrellis.kernels.quadruples import list_quadruples, share_out
+    from hctrellis.kernels.quadruples import grant, list_quadruples, share_out
 
     flat = np.ascontiguousarray(excess).ravel()
     n, none = len(excess), np.empty((0, 4), np.int64)
@@ -119,7 +122,30 @@ def quadruples(excess: IntArray) -> Quadruples:
     shares, lows, left = np.zeros((count, 4, 3), np.int64), np.zeros(count, np.int64), flat.copy()
     for turn, parts in enumerate(PASSES):
         share_out(turn, parts, places, left, shares, lows)
+    if lows.any():
+        wishes = _mirrored(flat, places, left, shares, lows)
+        left[:] = flat
+        grant(wishes, places, left, shares, lows)
+        for turn, parts in enumerate(LAST_PASSES):
+            share_out(turn, parts, places, left, shares, lows)
     return Quadruples(leaves, lows)
+
+
+def _mirrored(
+    excess: IntArray, places: IntArray, left: IntArray, shares: IntArray, lows: IntArray
+) -> FloatArray:
+    """Better shares, as floats, by mirror ascent with steps that become smaller."""
+    from hctrellis.kernels.quadruples import climb_mirror, spread_left
+
+    wishes = np.empty(places.shape)
+    counts = np.bincount(places.ravel(), minlength=len(excess))
+    spread_left(counts, places, excess, left, shares, wishes)
+    sums, mean = np.empty(len(excess)), float(lows.mean())
+    passes = min(MIRROR_PASSES, max(20, MIRROR_WORK // len(lows)))
+    for k in range(passes):
+        done = k / passes
+        climb_mirror(1.5 * 0.05**done, 0.2 * mean * 0.02**done, places, excess, sums, wishes)
+    return wishes
 
 
 def dasgupta_energy(similarity: FloatArray) -> Fraction:

@@ -14,9 +14,10 @@ UNKNOWN = 1 << 62  # an energy above all others
 
 LEAF_BITS = 6
 LEAF = (1 << LEAF_BITS) - 1  # the bits of a packed number that are a leaf
-MASK, COST, LOW_LEFT, LOW_RIGHT, BOUND = range(5)  # columns of listed splits
-KEY, LOW, HIGH, BEST = range(4)  # columns of the memo
-CLUSTER, BUDGET, TOP, SPLIT, FIRST, LAST, AT, PART = range(8)  # columns of frames
+MASK, COST, LOW_LEFT, LOW_RIGHT, BOUND, SURE, ACROSS = range(7)  # columns of listed splits
+KEY, LOW, HIGH, BEST = range(4)  # columns of the memo of `branch`
+LISTED, BEGIN, END = range(2, 5)  # of that of `rotations`: splits below LISTED are in these rows
+CLUSTER, BUDGET, TOP, SPLIT, FIRST, LAST, AT, PART, SIBLING, WIDE = range(10)  # of frames
 
 
 class Tables(NamedTuple):
@@ -36,7 +37,8 @@ class Tables(NamedTuple):
     alone : int64 (n, n, n)
         TRIPLES: the same excess, [k, i, j].
     near : int64 (n, n)
-        SERIES: all leaves by their distance from a leaf, itself first.
+        SERIES: all leaves by their distance from a leaf, itself first. TRIPLES: all leaves by their
+        similarity to a leaf, largest first; empty if a similarity is negative.
     graph : int64 (n)
         The neighbours of each leaf, as masks, for clusters that must be connected (TRIPLES) or can
         be taken apart (TRIANGLES).
@@ -105,14 +107,20 @@ class SearchStack(NamedTuple):
     ----------
     depth : int64 (1)
         How many there are.
-    frames : int64 (n + 1, 8)
+    frames : int64 (n + 1, 10)
         CLUSTER; BUDGET: only trees below it are of interest; TOP: the energy of the best tree found
-        or the budget; SPLIT: the left child of that tree; FIRST, LAST: its listed splits; AT: the
-        one that is being tried; PART: the part of that which is being solved, -1 before.
-    parts : int64 (n + 1, 3 n)
-        The parts of the split that is being tried; the last entry is their number.
-    splits : int64 (s, 5)
+        or the budget; SPLIT: the left child of that tree; FIRST, LAST: its listed splits, as rows
+        of `splits` (`branch`) or of `order` (`rotations`); AT: the one that is being tried; PART:
+        the part of that which is being solved. `rotations`: SIBLING: the cluster beside it; WIDE:
+        the budget below which its splits are listed.
+    parts : int64 (n + 1, 6 n + 1)
+        `branch`: the parts of the split that is being tried; the last entry is their number.
+    splits : int64 (s, 7)
         Listed splits: MASK of the left child, COST, bounds of both children, BOUND of the whole.
+        `rotations`: SURE: of which children the bound is attained, as bits; ACROSS: the sum of the
+        pairs between the children. Splits are kept here to the end, those of a cluster together.
+    order : int64 (s, 2)
+        `rotations`: the splits of all frames that are to be tried, and their bounds at first.
     counts : int64 (5)
         Splits listed, clusters in the memo, partial splits looked at, clusters solved, budgets.
     """
@@ -121,4 +129,5 @@ class SearchStack(NamedTuple):
     frames: IntArray
     parts: IntArray
     splits: IntArray
+    order: IntArray
     counts: IntArray
