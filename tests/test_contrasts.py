@@ -224,6 +224,33 @@ def test_fit_is_a_maximum():
         assert score(best) > score(np.clip(best + step, low, high)) - 1e-9
 
 
+def test_a_fit_starts_from_two_places():
+    """Two tight groups far apart: from the usual start, a climb ends at a lower maximum."""
+    rng = np.random.default_rng(0)
+    model = hct.Contrasts(np.concatenate([rng.normal(size=4), 50 + rng.normal(size=4)])[:, None])
+    found = hct.infer(model).log_partition + float(hyper.log_prior(model._fit.u))
+    assert found > -37.2  # and not -37.41
+
+
+def test_progress_of_a_fit():
+    seen = []
+    hct.Contrasts(groups(6, 3, 2), progress=lambda *at: seen.append(at))
+    done = [part for part, total in seen if total == hyper.PARTS]
+    assert done == sorted(done) and len(done) == len(seen) > 5
+    assert (done[0], done[-1]) == (0, hyper.PARTS) and done[-2] < hyper.PARTS
+
+
+def test_sampled_posterior_of_more_rows():
+    """24 rows, three of which are far from all others."""
+    table = points(24, 5, 3)
+    table[:3] += 40.0
+    model = hct.Contrasts(table)
+    post = hct.infer(model, precision=0.05, time_limit=20, rng=0)
+    assert not model.is_exact_fit and not post.is_exact and post.is_reliable
+    assert post.cluster_probability([0, 1, 2]) > 0.95
+    assert post.cluster_probability([2, 3]) < 0.05
+
+
 def test_sampled_fit_is_near_the_exact_one(monkeypatch):
     table = groups(8, 5, 1)
     exact = hct.Contrasts(table)

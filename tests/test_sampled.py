@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import hctrellis as hct
-from gallery import built_in
+from gallery import built_in, points
 from hctrellis.chains.frequencies import BATCHES, Frequencies, Shares, shares
 from hctrellis.posterior.base import Estimate
 from hctrellis.potentials.constraint import Constraint, conditions
+from hctrellis.potentials.contrasts import StudentContrasts
 from hctrellis.sampling.partition import agreed, of_coverage, of_runs
 from hctrellis.sampling.posterior import SampledPosterior
 from hctrellis.sampling.redraw import Redraws
@@ -218,6 +219,18 @@ def test_sharp_kernels_are_refused():
     assert post.log_partition is None or post.log_partition >= post.log_partition_bound
     with pytest.raises(hct.UnreliableError, match="raise time_limit"):
         post.cluster_probabilities()
+
+
+@pytest.mark.parametrize(
+    ("model", "has_beta"),
+    [(hct.Linkage(points(23)), True), (StudentContrasts(points(23), 1.0, 1.0), False)],
+)
+def test_advice_names_beta_only_where_there_is_one(model, has_beta):
+    post = sample_posterior(model, time_limit=0.1, rng=0)
+    assert not post.is_reliable
+    with pytest.raises(hct.UnreliableError, match="raise time_limit") as caught:
+        post.cluster_probabilities()
+    assert ("lower beta" in str(caught.value)) == has_beta
 
 
 def counted(values):

@@ -1,6 +1,8 @@
-"""Draw the picture of a page again: its code makes `ax`, which is written as PNG.
+"""Draw the pictures of a page again: its code makes `ax`, which is written as PNG.
 
-python docs/figures/from_page.py docs/tutorials/fit.md docs/figures/fit.png
+Each picture is of the last `ax` that was made before the page shows it.
+
+python docs/figures/from_page.py docs/tutorials/fit.md
 """
 
 from __future__ import annotations
@@ -11,16 +13,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PART = re.compile(r"^```python\n(.*?)^```|^!\[[^\]]*\]\(([^)]*)\)", re.MULTILINE | re.DOTALL)
 
 
-def main(page: str, picture: str) -> None:
+def main(page: str) -> None:
     """Run the Python blocks of a page and save what they have drawn."""
     names: dict[str, Any] = {}
-    for block in BLOCK.findall(Path(page).read_text("utf-8")):
+    for block, picture in PART.findall(Path(page).read_text("utf-8")):
         for example in doctest.DocTestParser().get_examples(block):
             exec(compile(example.source, page, "single"), names)
-    names["ax"].figure.savefig(picture, dpi=120)
+        if picture:
+            path = Path(page).parent / picture
+            names["ax"].figure.savefig(path, dpi=120)
+            print(path)
 
 
 if __name__ == "__main__":

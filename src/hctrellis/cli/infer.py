@@ -99,12 +99,13 @@ def _optimality(answers: Clustering) -> str:
     post, found = answers.posterior, answers.certificate
     if found is None:
         known = about_best(post)
-        more = "" if not known or post.optimality.status == "optimal" else CERTIFY
+        proven = post.optimality.status == "optimal"
+        more = CERTIFY if known and not proven and answers.is_provable else ""
         exact = answers.wish.certify and post.is_exact and answers.items is not None
         if exact:
             return "The tree above is proven optimal: all trees were weighed."
-        return f"The tree above: {_lower(known)}{more}" if known else ""
-    line = f"The tree above: {_lower(about_best(post, answers.optimality))}"
+        return f"{_the_tree(post, known)}{more}" if known else ""
+    line = _the_tree(post, about_best(post, answers.optimality))
     if found.log_weight > post.map_log_weight and found.tree != post.map_tree:
         line += (
             f" A better one, {found}, was found on the way (log weight "
@@ -113,8 +114,10 @@ def _optimality(answers: Clustering) -> str:
     return line
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _the_tree(post: hct.BasePosterior, known: str) -> str:
+    """What is known of it, with what it is in place of "It"."""
+    above = " above" if post.n_leaves <= DRAWN_LEAVES else ""
+    return f"The tree{above} {known.removeprefix('It ')}"
 
 
 def drawn(post: hct.BasePosterior) -> Text:
@@ -147,13 +150,19 @@ def _show_probable(answers: Clustering, console: Console) -> None:
 
 
 def _about_range(answers: Clustering) -> str:
-    return ", and at half and twice beta, a rule of thumb" if _ranges(answers) else ""
+    if not _ranges(answers):
+        return ""
+    rule = answers.beta_choice is not None and answers.beta_choice.rule != "bootstrap"
+    return ", and at half and twice beta" + ", a rule of thumb" * rule
 
 
 def _ranges(answers: Clustering | None) -> dict[frozenset[str], str]:
-    """The probabilities at half and twice beta, if beta is only a rule of thumb."""
-    choice = None if answers is None else answers.beta_choice
-    if answers is None or choice is None or choice.rule == "bootstrap" or not answers.moves:
+    """The probabilities at half and twice beta, if it is a rule of thumb or they are asked for."""
+    if answers is None:
+        return {}
+    choice = answers.beta_choice
+    rule = choice is not None and choice.rule != "bootstrap"
+    if not (rule or answers.wish.sensitivity) or not answers.moves:
         return {}
     first, *_, last = answers.moves
     return {

@@ -14,6 +14,7 @@ from hctrellis.plotting.layout import Layout, lay_out, supported
 from hctrellis.plotting.style import (
     INK,
     LABEL_SIZE,
+    LEGEND_HEIGHT,
     NUMBER_SIZE,
     PALE,
     POINTS,
@@ -40,7 +41,9 @@ def draw_circle(
 ) -> Axes:
     """Draw a tree in a circle, with dots at supported clusters."""
     n = subject.tree.n_leaves
-    ax = new_axes(TWO_COLUMNS, TWO_COLUMNS + 0.25) if ax is None else ax
+    if ax is None:
+        legend = LEGEND_HEIGHT * -(-len(classes.key) // 6)
+        ax = new_axes(TWO_COLUMNS, TWO_COLUMNS + 0.25 + legend)
     bare(ax)
     ax.set_aspect("equal")
     radius = min(extent(ax)) / 2
@@ -61,7 +64,10 @@ def draw_circle(
         _name(ax, texts[leaf], angles[leaf], (outer, strip), size, classes, leaf)
     ax.set_xlim(-1.0, 1.0)
     ax.set_ylim(-1.0, 1.0)
-    _explain(ax)
+    if any(value is not None for value in subject.values):
+        _explain(ax)
+    elif subject.explanation:
+        ax.set_xlabel(subject.explanation, fontsize=NUMBER_SIZE)
     if classes.key:
         explain_classes(ax, classes.key, NUMBER_SIZE)
     return ax

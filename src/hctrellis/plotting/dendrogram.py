@@ -23,6 +23,7 @@ from hctrellis.plotting.style import (
     COLUMN,
     GREY,
     INK,
+    LEGEND_HEIGHT,
     MARGIN_HEIGHT,
     MOST_HEIGHT,
     NUMBER_SIZE,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 NARROWEST_TREE = 1.7  # of a figure as wide as one column of a journal
 FEW_LEAVES = 40  # up to which a figure may be that narrow
 NUMBER_WIDTH = 0.45  # of one more number at each node
-LEGEND_HEIGHT = 0.17  # of a row of classes
 STEPS = 4  # of the search for the length of the lines to the labels
 STRIP = 0.85  # of the height of a row: the width of its mark of a class, at most LABEL_SIZE points
 

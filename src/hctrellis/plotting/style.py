@@ -12,6 +12,7 @@ DARKEST, FAINTEST = 0.13, 0.72  # greys of probability 1 and of 0
 LABEL_SIZE, NUMBER_SIZE = 8.0, 6.5  # points; less where rows are narrow
 ROW_HEIGHT = 0.165  # inches per leaf of a new figure
 MARGIN_HEIGHT = 0.5  # inches for the axis of heights
+LEGEND_HEIGHT = 0.17  # inches for a row of classes
 COLUMN, TWO_COLUMNS, MOST_HEIGHT = 3.46, 7.2, 9.0  # inches: of a journal, and of its page
 POINTS = 72  # per inch
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hctrellis.posterior.base import BasePosterior
 
 MOST_WIDTH = 11.0  # of a new figure
+NARROWEST, MOST_ACROSS = 2.2, 5  # of a tree with its labels; trees of many leaves side by side
 TREE_WIDTH, TITLE_HEIGHT = 2.4, 0.25
 MOST_LABEL = 30  # characters
 DIGITS = 3
@@ -108,9 +109,12 @@ def _new_axes(post: BasePosterior, n_trees: int) -> list[Axes]:
     import matplotlib.pyplot as plt
 
     width = TREE_WIDTH + label_space(post.labels, MOST_LABEL)
-    rows = math.ceil(n_trees / max(1, int(MOST_WIDTH / width)))
-    across = math.ceil(n_trees / rows)
     height = TITLE_HEIGHT + min(MOST_HEIGHT, MARGIN_HEIGHT + ROW_HEIGHT * post.n_leaves)
+    rows = math.ceil(n_trees / max(1, int(MOST_WIDTH / width)))
+    if n_trees <= MOST_ACROSS:  # side by side, rather than on two pages
+        rows = min(rows, max(1, int((TITLE_HEIGHT + MOST_HEIGHT) / height)))
+    across = math.ceil(n_trees / rows)
+    width = min(width, max(NARROWEST, MOST_WIDTH / across))
     _, grid = plt.subplots(
         rows,
         across,

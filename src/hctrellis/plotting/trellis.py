@@ -35,6 +35,7 @@ from hctrellis.plotting.labels import (
 from hctrellis.plotting.layout import leaf_rows
 from hctrellis.plotting.style import (
     INK,
+    MOST_HEIGHT,
     NUMBER_SIZE,
     PALE,
     POINTS,
@@ -172,7 +173,8 @@ def _fullest(places: Mapping[int, Place]) -> int:
 def _new_axes(labels: Sequence[str], places: Mapping[int, Place]) -> Axes:
     columns = min(COLUMNS_WIDTH, max(NARROWEST_DIAGRAM, COLUMN_WIDTH * _n_columns(places)))
     rows = max(FEWEST_ROWS, _fullest(places))
-    return new_axes(columns + label_space(labels, MOST_LABEL), MARGIN_HEIGHT + ROW_HEIGHT * rows)
+    height = min(MOST_HEIGHT, MARGIN_HEIGHT + ROW_HEIGHT * rows)
+    return new_axes(columns + label_space(labels, MOST_LABEL), height)
 
 
 def _set_axes(ax: Axes, places: Mapping[int, Place], n_leaves: int) -> None:

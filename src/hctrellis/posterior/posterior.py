@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
     from hctrellis.trellis.solution import Solution
 
+ROUNDED = 1e-15  # relative difference of two log weights that may be rounding alone
+
 
 class Posterior(BasePosterior):
     """The probability distribution over the trees of a trellis: P(tree) = weight(tree) / Z.
@@ -89,8 +91,9 @@ class Posterior(BasePosterior):
         if LARGEST_LOG_WEIGHT < size < math.inf:
             raise ValueError(
                 f"log Z is {self.log_partition:.3g}; beyond {LARGEST_LOG_WEIGHT:g} too few digits "
-                "are left to tell trees apart, and probabilities would mean nothing: lower beta, "
-                f"or rescale the data, by a factor of {size / LARGEST_LOG_WEIGHT:.2g} or more"
+                "are left to tell trees apart, and probabilities would mean nothing: lower beta "
+                "if there is one, or rescale the data, by a factor of "
+                f"{size / LARGEST_LOG_WEIGHT:.2g} or more"
             )
 
     # ---- the distribution ---------------------------------------------------------------------
@@ -255,7 +258,9 @@ class Posterior(BasePosterior):
     @property
     def map_log_probability(self) -> float:
         """Log of the posterior probability of the MAP tree."""
-        return self.map_log_weight - self.log_partition
+        found = self.map_log_weight - self.log_partition
+        near = abs(found) <= ROUNDED * max(1.0, abs(self.log_partition))
+        return 0.0 if near and self.n_trees == 1 else found
 
     def top_trees(self, k: int) -> RankedTrees:
         """The k most probable trees in order (fewer if there are fewer), with probabilities."""

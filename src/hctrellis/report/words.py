@@ -179,9 +179,9 @@ def about_best(post: BasePosterior, proven: Optimality | None = None) -> str:
     if known.status == "optimal":
         return "It is proven optimal: no tree has a greater weight."
     if known.gap is None or known.gap > 1:
-        return "It is the best found: how far from the optimum it is, is not known."
-    what = "cost" if post.potential.has_energy else "log weight"
-    return f"It is {known}: no tree has a {what} that is lower by more than that."
+        return "It is the best found; how far from the optimum it is, is not known."
+    what = "cost that is lower" if post.potential.has_energy else "log weight that is greater"
+    return f"It is {known}: no tree has a {what} by more than that."
 
 
 def _smoothed(model: CladeDistribution) -> str:

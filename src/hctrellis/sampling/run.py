@@ -194,11 +194,17 @@ class _Sampler:
         """Whether this share of the time has passed."""
         return time.monotonic() - self.began > share * self.limit
 
+    def say(self, stage: str, share: float = 1.0) -> None:
+        """Show what is being done, and how long that and all that follows may take."""
+        left = math.inf if math.isinf(self.limit) else share * self.limit
+        left -= time.monotonic() - self.began
+        known = "" if math.isinf(left) else f", at most {max(1, math.ceil(left))} s left"
+        self.tell(0, None, stage + known)
+
     # ---- stages -------------------------------------------------------------------------------
 
     def posterior(self, again: Callable[[Potential], SampledPosterior]) -> SampledPosterior:
         """Run all stages."""
-        self.tell(0, None, "growing a trellis")
         growth = self.grow()
         self.began = time.monotonic() - growth.trace[-1].seconds  # without compiling
         solution = growth.trellis.solve(self.potential)
@@ -250,12 +256,13 @@ class _Sampler:
             max_rounds=GROWTH_ROUNDS,
             rng=self.rng,
             threads=self.threads,
+            progress=lambda *_: self.say("growing a trellis"),
         )
 
     def anneal(self) -> list[Annealed]:
         """Trees from uniform ones, by independent runs at the heats of a pilot."""
         size = POPULATION if self.chains.is_compiled else PLAIN_POPULATION
-        self.tell(0, None, "annealing")
+        self.say("annealing")
         few = max(4, size[0] // PILOT_PART), size[1]
         late = partial(self.late, ANNEAL_SHARE)
         runs: list[Annealed] = []
@@ -263,7 +270,7 @@ class _Sampler:
             pilot = anneal(self.chains, *few, self.n_moves, self.rng, late=late)
             while len(runs) < N_RUNS:
                 runs.append(anneal(self.chains, *size, self.n_moves, self.rng, pilot.heats, late))
-                self.tell(0, None, f"annealing, run {len(runs)} of {N_RUNS}")
+                self.say(f"annealing, run {len(runs)} of {N_RUNS}")
         return runs
 
     @property
@@ -413,7 +420,7 @@ class _Sampler:
         """log Z from the heats of parallel tempering, which is run if it was not."""
         ladders = self.ladders
         if ladders is None:
-            self.tell(0, None, "log Z")
+            self.say("log Z", 1.2)
             ladders = self.make_ladders()
             for _ in range(BRIDGE_SWEEPS // REDRAW_RECORDS):
                 ladders.run(REDRAW_RECORDS, self.n_moves)
@@ -480,8 +487,13 @@ class _Sampler:
         elif effective < LEAST_EFFECTIVE:
             found.append(f"the trees sampled amount to only {effective:.0f} independent ones")
         if found:
-            found.append("raise time_limit, or lower beta, at which there are fewer separate modes")
+            found.append("raise time_limit" + self.flatter())
         return tuple(found)
+
+    def flatter(self) -> str:
+        """What else brings the modes together, if the model has a beta."""
+        has_beta = any("beta" in part.parameters() for part in self.potential.parts)
+        return ", or lower beta, at which there are fewer separate modes" if has_beta else ""
 
     def best_tree(self, draws: Records, grown: Tree | None) -> Tree:
         """The best tree found by any means, after a climb."""

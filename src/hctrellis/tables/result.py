@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hctrellis.certify.problems import problem_of
 from hctrellis.certify.result import MapResult
 from hctrellis.certify.solve import solve_map
 from hctrellis.posterior.base import BasePosterior
@@ -17,10 +18,12 @@ from hctrellis.posterior.optimality import Optimality
 from hctrellis.posterior.partition import Partition
 from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.posterior.table import ClusterTable
+from hctrellis.support.steps import watched_by
 from hctrellis.tables import moves, second
 from hctrellis.tables.cells import Items
 from hctrellis.tables.flat import Cut, best_tree, flat_clusters
 from hctrellis.tables.models import pairwise
+from hctrellis.tables.solve import SLOW_LEAVES
 from hctrellis.tables.speech import in_python
 from hctrellis.tables.wish import Bars, Wish, unseen
 from hctrellis.tree import Tree
@@ -195,6 +198,11 @@ class Clustering:
             return solve_map(post.potential, wish.time_limit, rng=wish.seed, progress=progress)
 
     @property
+    def is_provable(self) -> bool:
+        """Whether `certify` would search for a proof, rather than repeat the bound of the model."""
+        return self.items is not None and problem_of(self.posterior.potential) is not None
+
+    @property
     def optimality(self) -> Optimality:
         """How good the tree is: "proven optimal", "within 1.3% of the optimum" or "best found"."""
         if self.certificate is None:
@@ -274,7 +282,10 @@ class Clustering:
         """Write a report to a file (.html) and return its path; see `hctrellis.write_report`."""
         from hctrellis.report import write_report
 
-        return write_report(self.posterior, path, **{**self.report_options(title), **options})
+        shown = {**self.report_options(title), **options}
+        quick = not self.posterior.is_exact or self.posterior.n_leaves < SLOW_LEAVES
+        with self.bars("splits, for the report", quick) as told, watched_by(told):
+            return write_report(self.posterior, path, **shown)
 
     def report_options(self, title: str = "") -> dict[str, Any]:
         """What a report shows besides the posterior."""

@@ -68,7 +68,7 @@ def _model(
     other: str, post: BasePosterior, values: FloatArray, wish: Wish, bars: Bars
 ) -> Potential:
     if other == CONTRASTS:
-        with bars("fits, for a second opinion", False) as progress:
+        with bars("hundredths of the fit, for a second opinion", False) as progress:
             return Contrasts(values, labels=post.labels, rng=wish.seed, progress=progress)
     make = maker(other, "features", values, labels=post.labels)
     with bars("steps to choose beta, for a second opinion", False) as progress:

@@ -101,7 +101,7 @@ def _by_contrasts(items: Items, wish: Wish, bars: Bars) -> Clustering:
             "--potential contrasts has no beta, no metric, and is not resampled; leave out --beta, "
             "--metric and --bootstrap"
         )
-    with bars("fits", False) as progress:
+    with bars("hundredths of the fit", False) as progress:
         model = Contrasts(items.used, labels=items.labels, rng=wish.seed, progress=progress)
     post = solve(model, wish, bars)
     settings = _settings(items, CONTRASTS, wish)

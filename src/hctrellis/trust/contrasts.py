@@ -97,7 +97,9 @@ class Contrasts(StudentContrasts):
     Columns that go together count as fewer: the effective number of columns is found from the
     directions of contrasts in 40 drawn trees (start with all columns, fit, draw; twice).
 
-    Up to 14 rows the fit is exact; for more it rests on trees that are sampled by Markov chains.
+    Up to 14 rows the fit is exact, and the better of two that start apart; for more it rests on
+    trees that are sampled by Markov chains, and starts from one place. Either may miss a greater
+    maximum elsewhere.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ class Contrasts(StudentContrasts):
     rng : None, int or numpy Generator
         For the trees that are drawn. The same seed gives the same model.
     progress : bool or callable, optional
-        True shows a progress bar; a callable is called as progress(fits done, fits in all).
+        True shows a progress bar; a callable is called as progress(hundredths done, 100).
 
     Attributes
     ----------
@@ -158,7 +160,7 @@ class Contrasts(StudentContrasts):
         )
         self._fixed = {i: self._coordinate(i, x) for i, x in enumerate(given) if x is not None}
         self._rng = np.random.default_rng(rng)
-        with followed(progress, "fits") as report:
+        with followed(progress, "hundredths of the fit") as report:
             self._fit = hyper.fit(self, self._fixed, columns, self._rng, report)
         self.is_exact_fit = self._fit.is_exact
         found = at(self, self._fit.u, self._fit.columns).hyperparameters

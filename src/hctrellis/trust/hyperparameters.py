@@ -14,6 +14,7 @@ from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.progress import Progress
 from hctrellis.trust.logpartition import (
     START,
+    TIGHT,
     ExactLogPartition,
     Objective,
     SampledLogPartition,
@@ -23,7 +24,7 @@ from hctrellis.trust.logpartition import (
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
-EXACT_LEAVES = 14  # up to which all trees are weighed, some 40 times
+EXACT_LEAVES = 14  # up to which all trees are weighed, some 50 times
 NAMES = ("sigma", "tau", "gamma", "nu")
 MEANS = np.array([-1.0, -1.0, 1.0, math.log(8.0)])  # of the prior, normal in each of u
 DEVIATIONS = np.array([2.0, 2.0, 0.5, 1.0])
@@ -31,6 +32,8 @@ BOUNDS = ((math.log(0.01), 10.0), (math.log(0.01), 10.0), (-1.0, 3.0), (math.log
 REFITS = 2  # with a new effective number of columns
 STILL = 0.1  # in u: smaller than the posterior deviation of each
 MOST_STEPS = 15
+PARTS = 100  # of a fit that are reported as done
+STEP, WIDE_STEP = 0.05, 0.3  # of what is left of a climb: a look at one place, or around one
 CURVATURE_STEP = 1e-2  # in each of u
 AT_BOUND = 1e-6
 TINY = 1e-9
@@ -102,26 +105,44 @@ def fit(
     columns : float, optional
         The effective number of columns, if it is given.
     """
+    progress(0, PARTS)
     is_exact = model.n_leaves <= EXACT_LEAVES
     target = (ExactLogPartition if is_exact else SampledLogPartition)(model, rng)
     free = np.array([i for i in range(len(NAMES)) if i not in fixed], int)
-    u = START.copy()
-    u[list(fixed)] = list(fixed.values())
+    starts = [START.copy(), TIGHT.copy()] if is_exact else [START.copy()]
+    for start in starts:
+        start[list(fixed)] = list(fixed.values())
     target.columns = float(model.n_columns) if columns is None else columns
     rounds = 1 if columns is not None or model.n_columns == 1 else 1 + REFITS
     n_evaluations = 0
     for done in range(rounds):
-        u, objective, count = _maximise(target, u, free)
-        n_evaluations += count
-        progress(done + 1, rounds)
+        pace = _Pace(progress, done, rounds)
+        climbs = [_maximise(target, start, free, pace) for start in starts]
+        u, objective, _ = max(climbs, key=_height) if len(climbs) > 1 else climbs[0]
+        starts = [u]
+        n_evaluations += sum(count for _, _, count in climbs)
         if done + 1 < rounds:
             target.columns = effective_columns(target.contrasts(u))
     volume = _log_volume(objective, u, free)
+    progress(PARTS, PARTS)
     return Optimum(u, target.columns, volume, n_evaluations, is_exact)
 
 
+class _Pace:
+    """How far a fit has come; it is not known how many steps a climb will take."""
+
+    def __init__(self, progress: Progress, round_: int, rounds: int) -> None:
+        self.progress, self.round, self.rounds = progress, round_, rounds
+        self.rest = 1.0
+
+    def step(self, radius: float) -> None:
+        """One more look at log Z, at a place or (with a radius) around it."""
+        self.progress(int(PARTS * (self.round + 1 - self.rest) / self.rounds), PARTS)
+        self.rest *= 1 - (STEP if radius == math.inf else WIDE_STEP)
+
+
 def _maximise(
-    target: TableLogPartition, u: FloatArray, free: IntArray
+    target: TableLogPartition, u: FloatArray, free: IntArray, pace: _Pace
 ) -> tuple[FloatArray, Objective, int]:
     """Climb to the greatest log Z + log prior, by steps as far as the objective is believed."""
     with ONE_AT_A_TIME:
@@ -130,10 +151,18 @@ def _maximise(
     count = 0
     for _ in range(MOST_STEPS):
         objective, radius = target.around(u)
+        pace.step(radius)
 
-        def loss(x: FloatArray, centre: FloatArray = u, log_z: Objective = objective) -> Any:
+        def loss(
+            x: FloatArray,
+            centre: FloatArray = u,
+            log_z: Objective = objective,
+            believed: float = radius,
+        ) -> Any:
             nonlocal count
             count += 1
+            if believed == math.inf:
+                pace.step(believed)
             point = centre.copy()
             point[free] = x
             value, slope = log_z(point)
@@ -152,6 +181,12 @@ def _maximise(
         if radius == math.inf or np.abs(u - before).max() < STILL:
             break
     return u, objective, count
+
+
+def _height(climb: tuple[FloatArray, Objective, int]) -> float:
+    """log Z + log prior where a climb ended, for objectives that share their constant."""
+    u, objective, _ = climb
+    return objective(u)[0] + float(log_prior(u))
 
 
 def effective_columns(contrasts: Sequence[FloatArray]) -> float:

@@ -67,7 +67,7 @@ class SecondOpinion:
         )
 
     def _told(self, opinion: Opinion) -> str:
-        members = sorted(opinion.cluster)
+        members = [name for name in self.posterior.labels if name in opinion.cluster]
         names = ", ".join(members[:4]) + (f" and {len(members) - 4} more" * (len(members) > 4))
         one, other = self.names
         return f"{{{names}}}: {opinion.first:.2f} by {one}, {opinion.second:.2f} by {other}"
