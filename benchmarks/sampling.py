@@ -1,9 +1,16 @@
-"""Is what sampling says true, and how fast is it? Writes the section `sampling` of RESULTS.md.
+"""Is what sampling says true, and how fast is it? Writes sections of RESULTS.md, one per part.
 
-python benchmarks/sampling.py [--data FOLDER] [--problems 200] [--seeds 20] [--exact]
+python benchmarks/sampling.py [--data FOLDER] [--parts moves ...] [--problems 200] [--seeds 20]
 
 --data: a folder with pam50_unc232.csv; without it those rows are left out.
---exact: also compare with all trees of 23 leaves, which takes minutes.
+--parts: by default all but `exact`. Each is written when it is done, to a section of its own, so
+    that a run that was stopped goes on with the parts that are missing:
+    moves    moves that weigh all places against plain ones: effective trees per CPU second
+    truth    sampled against exact answers, n = 16-20
+    designs  crossed designs, whose answers are known by symmetry
+    whole    from data to standard errors of 0.01, and log Z
+    sharp    sharp kernels of 100 leaves, on which annealing fails
+    exact    all trees of 23 leaves (3 GB or so)
 """
 
 from __future__ import annotations
@@ -13,19 +20,35 @@ import csv
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import hctrellis as hct
-from common import Targets, log, machine, table, write_section
+from common import (
+    Targets,
+    best_seconds,
+    exps,
+    log,
+    machine,
+    table,
+    write_section,
+    yardstick_fact,
+)
 from hctrellis.chains.chains import Chains
-from hctrellis.chains.frequencies import cluster_codes, frequencies
+from hctrellis.chains.frequencies import Frequencies, cluster_codes, frequencies
 from hctrellis.sampling.run import sample_posterior
 
 SIZES = (30, 50, 100, 200)
 TIMED = {30: 5.0, 50: 10.0, 100: 40.0}
-MOVES = 6  # plain moves in place of one that weighs all places: about as costly
+KINDS = 8  # of small problems
+WANTED = 300  # effective trees for the least certain cluster, on both sides
+FEWEST = 100  # fewer make no ratio
+SECONDS = 16.0  # of CPU time, the most for one side
+WHOLE_LIMIT = {30: 20.0, 50: 40.0, 100: 90.0}
+DASGUPTA_BETA = {30: 0.06, 50: 0.04, 100: 0.02, 200: 0.01}
+LIMITS = {4: 6.0, 5: 8.0, 6: 8.0, 7: 8.0}  # seconds for a crossed design of each side
 
 
 # ---- models -----------------------------------------------------------------------------------
@@ -82,14 +105,14 @@ def small_problems(count: int) -> Iterator[tuple[str, hct.Potential]]:
         rng = np.random.default_rng(1000 + k)
         x = rng.normal(size=(n, 4)) + rng.integers(3, size=(n, 1)) * rng.uniform(0, 2)
         sharp = k % 2
-        kind = k // 2 % 5
-        if kind == 0:
-            yield "average heights", hct.Linkage(x, beta=(2.0, 8.0)[sharp])
-        elif kind == 1:
-            yield "Ward heights", hct.Linkage(x, method="ward", beta=(0.5, 2.0)[sharp])
-        elif kind == 2:
+        kind = k // 2 % KINDS
+        if kind < 5:
+            method = ("average", "ward", "single", "complete", "centroid")[kind]
+            beta = (0.5, 2.0) if method == "ward" else (2.0, 8.0)
+            yield f"{method} heights", hct.Linkage(x, method=method, beta=beta[sharp])
+        elif kind == 5:
             yield "Dasgupta", hct.Dasgupta(similar(x), beta=(0.05, 0.3)[sharp])
-        elif kind == 3:
+        elif kind == 6:
             yield (
                 "correlation clustering",
                 hct.CorrelationClustering(signs(n, k), beta=(0.2, 1.0)[sharp]),
@@ -168,36 +191,66 @@ def truth(count: int, targets: Targets) -> str:
 
 
 def speed_problems(folder: Path | None, n: int) -> Iterator[tuple[str, hct.Potential]]:
+    """Betas at which clusters are open and chains at one temperature get through."""
     if n <= 150:
         yield "iris, average", hct.Linkage(iris(n), beta=n / 5)
     if folder is not None:
         yield "pam50, average", hct.Linkage(pam50(folder, n), beta=3.0)
         w = similar(pam50(folder, n))
-        yield "pam50, Dasgupta, diffuse", hct.Dasgupta(w, beta=10 / n**1.5)
-    yield "correlation clustering", hct.CorrelationClustering(signs(n, n), beta=n / 25)
+        yield "pam50, Dasgupta", hct.Dasgupta(w, beta=DASGUPTA_BETA[n])
+    yield "correlation clustering", hct.CorrelationClustering(signs(n, n), beta=1.0)
     if n <= 100:
         yield "jet", jet(n, n)
 
 
-def effective(children: np.ndarray, seconds: float) -> tuple[float, float] | None:
-    """Effective trees per second: of the median open cluster, and of the worst, if there is one."""
-    codes = cluster_codes(children.reshape(-1, *children.shape[2:]))[:, :-1]
-    found = frequencies(codes.reshape(*children.shape[:2], -1), 0.05)
-    p, errors = found.means, found.errors
-    kept = (p >= 0.05) & (p <= 0.95) & (errors > 0)
-    if not kept.any():
-        return None
-    sizes = p[kept] * (1 - p[kept]) / errors[kept] ** 2 / seconds
-    return float(np.median(sizes)), float(sizes.min())
+def run_chains(
+    chains: Chains, rng: np.random.Generator, step: int, starts: np.ndarray, records: int
+) -> np.ndarray:
+    return chains.run(starts, 1.0, rng, records, step).children
 
 
-def plain_chains(chains: Chains, starts: np.ndarray, rng: np.random.Generator, shape) -> np.ndarray:
+def plain_chains(
+    chains: Chains, rng: np.random.Generator, step: int, starts: np.ndarray, records: int
+) -> np.ndarray:
     kernel = chains._model.kernel("metropolis")
-    found = np.empty((len(starts), shape[0], *starts.shape[1:]), np.int16)
-    weights = np.empty((len(starts), shape[0]))
-    uniforms = rng.random((len(starts), *shape, 4))
+    found = np.empty((len(starts), records, *starts.shape[1:]), np.int16)
+    weights = np.empty((len(starts), records))
+    uniforms = rng.random((len(starts), records, step, 4))
     assert kernel.run_plain_chains(starts, uniforms, chains._rooms[0], found, weights)
     return found
+
+
+class Side:
+    """Chains of one kind, run until the least certain cluster is known well enough."""
+
+    def __init__(self, run: Callable[[np.ndarray, int], np.ndarray], starts: np.ndarray) -> None:
+        self._run, self._trees = run, starts
+        self._parts: list[np.ndarray] = []
+        self.seconds, self.n_records = 0.0, 0
+
+    def go_on(self, records: int) -> None:
+        began = time.process_time()
+        found = self._run(self._trees, records)
+        self.seconds += time.process_time() - began
+        self._trees = np.ascontiguousarray(found[:, -1])
+        self._parts.append(cluster_codes(found.reshape(-1, *found.shape[2:]))[:, :-1])
+        self._parts[-1] = self._parts[-1].reshape(*found.shape[:2], -1)
+        self.n_records += records
+
+    def count(self) -> Frequencies:
+        self._parts = [np.concatenate(self._parts, axis=1)]
+        return frequencies(self._parts[0], 0.01)
+
+
+def sizes(sides: list[Side]) -> np.ndarray | None:
+    """Effective trees of each side, for the same open clusters; None if there is none."""
+    found = [side.count() for side in sides]
+    codes = np.intersect1d(found[0].codes, found[1].codes)
+    places = [np.searchsorted(one.codes, codes) for one in found]
+    p = np.mean([one.means[where] for one, where in zip(found, places, strict=True)], axis=0)
+    errors = np.array([one.errors[where] for one, where in zip(found, places, strict=True)])
+    kept = (p >= 0.05) & (p <= 0.95) & (errors > 0).all(axis=0)
+    return p[kept] * (1 - p[kept]) / errors[:, kept] ** 2 if kept.any() else None
 
 
 def moves(folder: Path | None, targets: Targets) -> str:
@@ -209,42 +262,61 @@ def moves(folder: Path | None, targets: Targets) -> str:
             chains, rng = Chains(model, 1), np.random.default_rng(0)
             start = hct.local_search(model, n_restarts=20, rng=0).tree.children
             starts = np.array([start] * 4, np.int16)
-            starts = chains.run(starts, 1.0, rng, 1, 40 * n).children[:, -1]
-            plain_chains(chains, starts, rng, (1, 1))
-            records, step = 40_000 // n, max(1, n // 4)
-            begin = time.process_time()
-            gibbs = chains.run(starts, 1.0, rng, records, step).children
-            middle = time.process_time()
-            plain = plain_chains(chains, starts, rng, (records, MOVES * step))
-            end = time.process_time()
-            ours, theirs = effective(gibbs, middle - begin), effective(plain, end - middle)
-            if ours is None or theirs is None:
+            starts = chains.run(starts, 1.0, rng, 1, 200 * n).children[:, -1]
+            plain_chains(chains, rng, 1, starts, 1)  # compiles
+            step = (max(1, n // 4), n)
+            sides = [
+                Side(partial(run_chains, chains, rng, step[0]), starts),
+                Side(partial(plain_chains, chains, rng, step[1]), starts),
+            ]
+            known = None
+            while True:
+                for side in sides:
+                    if side.seconds < SECONDS:
+                        side.go_on(max(64, side.n_records // 2))
+                known = sizes(sides)
+                if all(side.seconds >= SECONDS for side in sides):
+                    break
+                if known is not None and known.min() >= WANTED:
+                    break
+            if known is None:
                 log("no cluster is open")
                 continue
-            count = 4 * records * step
+            speeds = known / np.array([side.seconds for side in sides])[:, None]
+            median, worst = np.median(speeds, axis=1), speeds.min(axis=1)
+            costs = [
+                1e6 * side.seconds / (4 * side.n_records * k)
+                for side, k in zip(sides, step, strict=True)
+            ]
+            fewest = known.min(axis=1)
+            enough = fewest.min() >= FEWEST
             lines.append(
                 [
                     name,
                     str(model.n_leaves),
-                    f"{1e6 * (middle - begin) / count:.2f}",
-                    f"{1e6 * (end - middle) / count / MOVES:.2f}",
-                    f"{ours[0]:,.0f} / {ours[1]:,.0f}",
-                    f"{theirs[0]:,.0f} / {theirs[1]:,.0f}",
-                    f"{ours[0] / theirs[0]:.2f}",
-                    f"{ours[1] / theirs[1]:.2f}",
+                    f"{costs[0]:.2f}",
+                    f"{costs[1]:.2f}",
+                    str(known.shape[1]),
+                    f"{median[0]:,.0f} / {worst[0]:,.1f}",
+                    f"{median[1]:,.0f} / {worst[1]:,.1f}",
+                    f"{fewest[0]:,.0f}, {fewest[1]:,.0f}",
+                    f"{median[0] / median[1]:.2f}",
+                    f"{worst[0] / worst[1]:.2f}" if enough else "too few",
                 ]
             )
-            targets.at_least(f"{name}, {n}: median / plain", 1.0, ours[0] / theirs[0])
-            if n >= 50:
-                targets.at_least(f"{name}, {n}: worst / plain", 2.0, ours[1] / theirs[1])
+            targets.at_least(f"{name}, {n}: median / plain", 1.0, median[0] / median[1])
+            if n >= 50 and enough:
+                targets.at_least(f"{name}, {n}: worst / plain", 2.0, worst[0] / worst[1])
     return table(
         [
             "model",
             "leaves",
             "us per move",
             "plain",
+            "open clusters",
             "effective per CPU second, median / worst",
             "plain",
+            "effective in all, for the worst",
             "ratio of medians",
             "of worst",
         ],
@@ -252,15 +324,26 @@ def moves(folder: Path | None, targets: Targets) -> str:
     )
 
 
+def timed_problems(folder: Path | None, n: int) -> Iterator[tuple[str, hct.Potential]]:
+    yield from speed_problems(folder, n)
+    from sklearn.datasets import load_wine
+
+    values = load_wine().data
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    rows = values[np.random.default_rng(0).permutation(len(values))[:n]]
+    yield "wine, average", hct.Linkage(rows, beta=n / 10)
+
+
 def whole(folder: Path | None, targets: Targets) -> str:
     """From data to all probabilities of 0.05 or more with a standard error of at most 0.01."""
     lines = []
+    unit = best_seconds(exps())  # the C library's exp, as often as `exps` says
     for n, limit in TIMED.items():
-        for name, model in speed_problems(folder, n):
+        for name, model in timed_problems(folder, n):
             log(f"whole: {name}, {model.n_leaves} leaves")
             sample_posterior(model, precision=0.5, time_limit=1.0, rng=1)  # compiles
             began, cpu = time.perf_counter(), time.process_time()
-            post = sample_posterior(model, time_limit=180, rng=0)
+            post = sample_posterior(model, time_limit=WHOLE_LIMIT[n], rng=0)
             seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
             found = post.diagnostics
             known = post.log_partition is not None
@@ -270,6 +353,7 @@ def whole(folder: Path | None, targets: Targets) -> str:
                     str(model.n_leaves),
                     f"{seconds:.1f}",
                     f"{cpu:.1f}",
+                    f"{cpu / unit:,.0f}",
                     f"{found.worst_error:.4f}",
                     "yes" if post.is_reliable else "refused",
                     f"{post.log_partition:.2f} +- {post.log_partition_error:.2g}" if known else "-",
@@ -277,8 +361,21 @@ def whole(folder: Path | None, targets: Targets) -> str:
                 ]
             )
             targets.at_most(f"{name}, {n}: half the CPU time", limit, cpu / 2, " s")
-    return table(
-        ["model", "leaves", "seconds", "CPU", "worst error", "reliable", "log Z", "coverage"], lines
+            if n == 50 and known:
+                targets.at_most(f"{name}, 50: error of log Z", 0.1, post.log_partition_error)
+    return f"{yardstick_fact()}\n\n" + table(
+        [
+            "model",
+            "leaves",
+            "seconds",
+            "CPU",
+            "CPU / yardstick",
+            "worst error",
+            "reliable",
+            "log Z",
+            "coverage",
+        ],
+        lines,
     )
 
 
@@ -296,7 +393,7 @@ def designs(seeds: int, targets: Targets) -> str:
         apart, refused = [], 0
         for seed in range(seeds):
             log(f"crossed design {side} x {side}, seed {seed}")
-            post = sample_posterior(model, time_limit=20, rng=seed)
+            post = sample_posterior(model, time_limit=LIMITS[side], rng=seed)
             if not post.is_reliable:
                 refused += 1
                 continue
@@ -312,9 +409,9 @@ def designs(seeds: int, targets: Targets) -> str:
             apart.append(abs(one - other))
         wrong += sum(a > 0.1 for a in apart)
         largest = f"{max(apart):.3f}" if apart else "-"
-        lines.append([f"{side} x {side}", str(seeds), str(refused), largest])
+        lines.append([f"{side} x {side}", f"{LIMITS[side]:.0f}", str(seeds), str(refused), largest])
     targets.at_most("crossed designs with rows and columns more than 0.1 apart", 0, wrong)
-    return table(["crossed design, 20 s each", "seeds", "refused", "largest difference"], lines)
+    return table(["crossed design", "seconds", "seeds", "refused", "largest difference"], lines)
 
 
 def sharp(folder: Path, targets: Targets) -> str:
@@ -372,30 +469,47 @@ def exact(targets: Targets) -> str:
     )
 
 
+TITLES = {
+    "moves": "effective trees per CPU second",
+    "truth": "sampled against exact",
+    "designs": "crossed designs",
+    "whole": "from data to standard errors of 0.01",
+    "sharp": "sharp kernels",
+    "exact": "23 leaves",
+}
+
+
+def measured(part: str, given: argparse.Namespace, targets: Targets) -> str:
+    """The tables of a part."""
+    if part == "truth":
+        return truth(given.problems, targets)
+    if part == "designs":
+        return designs(given.seeds, targets)
+    if part == "exact":
+        return exact(targets)
+    return {"moves": moves, "whole": whole, "sharp": sharp}[part](given.data, targets)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--parts", nargs="+", choices=TITLES, default=list(TITLES)[:-1])
     parser.add_argument("--problems", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--exact", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    targets = Targets()
-    stages: list[Callable[[], str]] = [
-        lambda: moves(given.data, targets),
-        lambda: truth(given.problems, targets),
-        lambda: designs(given.seeds, targets),
-        lambda: whole(given.data, targets),
-    ]
-    if given.data is not None:
-        stages.append(lambda: sharp(given.data, targets))
-    if given.exact:
-        stages.append(lambda: exact(targets))
-    facts = "\n".join(f"- {fact}" for fact in machine())
-    parts: list[str] = []
-    for stage in stages:  # written after each: a run that is stopped has not been in vain
-        parts.append(stage())
-        write_section("sampling", "\n\n".join(["## Sampling", facts, *parts, targets.table()]))
+    for part in given.parts:
+        if part == "sharp" and given.data is None:
+            continue
+        targets, began = Targets(), time.perf_counter()
+        facts = "\n".join(f"- {fact}" for fact in machine())
+        found = measured(part, given, targets)
+        minutes = f"- `--parts {part}`: {(time.perf_counter() - began) / 60:.1f} minutes"
+        title = f"## Sampling: {TITLES[part]}"
+        text = "\n\n".join([title, f"{facts}\n{minutes}", found, targets.table()])
+        write_section(f"sampling {part}", text)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = [  # fmt: skip
+SLOW = [
     "infer",
     "resources",
     "kernels",

@@ -7,8 +7,10 @@ import json
 import math
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -139,7 +141,7 @@ def test_rate_of_the_root():
 @pytest.mark.parametrize("model", ["jetmass", "JetMass", hct.JetMass])
 def test_other_model(model, monkeypatch):
     monkeypatch.setattr(lanes, "MOST_LEAVES", 0)  # `test_lanes.py` solves them side by side
-    for row, jet in zip(rows(batch(potential=model, lam=2.0)), JETS, strict=True):
+    for row, jet in zip(rows(batch(potential=model, lam=2.0, count_trees=True)), JETS, strict=True):
         assert_same(row, expected(hct.JetMass(jet, 2.0)))
 
 
@@ -251,7 +253,9 @@ def test_flat_potentials_do_not_warn():
 
 @pytest.mark.parametrize("n", [18, 19])
 def test_large_numbers_of_trees(n):
-    result = batch([hct.Dasgupta(similarities(n)), hct.Dasgupta(similarities(3))], None)
+    models = [hct.Dasgupta(similarities(n)), hct.Dasgupta(similarities(3))]
+    assert batch(models, None).to_arrow()["n_trees"].to_pylist() == [None, 3]  # if asked for
+    result = batch(models, None, count_trees=True)
     kind = result.to_arrow().schema.field("n_trees").type
     assert kind == (pa.int64() if n == 18 else pa.decimal128(38, 0))
     assert [int(x) for x in result.to_arrow()["n_trees"].to_pylist()] == [n_trees(n), 3]
@@ -362,7 +366,7 @@ def test_several_files(chunk_size, tmp_path, answers):
 
 
 def test_a_folder_without_files(tmp_path):
-    with pytest.raises(ValueError, match="is a folder without Parquet files"):
+    with pytest.raises(ValueError, match="is a folder without Parquet or ROOT files"):
         batch(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         batch([tmp_path / "none.parquet", tmp_path / "neither.parquet"])
@@ -578,7 +582,7 @@ def test_file_read_in_pieces(tmp_path, monkeypatch, answers):
         ),
         ({name: [1.0] for name in NAMES}, "E of .* holds double for a jet, not a list"),
         ({name: [["a"]] for name in NAMES}, "E of .* holds string; expected numbers"),
-        ({name: [[[1.0]]] for name in NAMES}, "lists of lists of E; .* awkward.flatten"),
+        ({name: [[[[1.0]]]] for name in NAMES}, "lists of lists of lists of E; .*awkward.flatten"),
         (
             {name: [[dict.fromkeys(NAMES, 1.0)]] for name in ("one", "two")},
             r"momenta in several columns \(one or two\); .* column=\'two\'",
@@ -592,6 +596,207 @@ def test_wrong_columns(columns, message, tmp_path):
         with pytest.raises(ValueError, match=message) as raised:
             batch(data)
         assert "\n" not in str(raised.value)
+
+
+# ---- events, and jets with momenta of their own -----------------------------------------------
+
+JETS_PER_EVENT = [3, 0, 4, 5, 0]
+
+
+def nested(array=None):
+    """The jets in events, two of them without any."""
+    return ak.unflatten(records() if array is None else array, JETS_PER_EVENT)
+
+
+def in_file(array, path):
+    ak.to_parquet(array, path)
+    return path
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2, 5])
+def test_events(chunk_size, tmp_path, answers):
+    """Answers are nested as the jets are."""
+    columns = ak.Array({name: nested()[name] for name in NAMES})
+    path = tmp_path / "events.parquet"
+    inputs = [nested(), ak.Array({"jets": nested()}), columns, in_file(columns, path)]
+    inputs += [ak.to_arrow_table(columns, extensionarray=False)]
+    for data in inputs:
+        result = batch(data, chunk_size=chunk_size)
+        flat = result.to_arrow()
+        assert flat["event"].to_pylist() == np.repeat(range(5), JETS_PER_EVENT).tolist()
+        assert flat.drop_columns("event") == answers
+        found = result.to_awkward()
+        assert ak.num(found).tolist() == JETS_PER_EVENT
+        assert ak.flatten(found).map_tree.tolist() == answers["map_tree"].to_pylist()
+    twice = batch([path, path], chunk_size=chunk_size, out=tmp_path / "out")
+    assert ak.num(twice.to_awkward()).tolist() == JETS_PER_EVENT * 2
+    assert twice.to_arrow()["event"].to_pylist()[-1] == 8
+
+
+def test_events_with_trees_and_rates(tmp_path, answers):
+    trees, rates = answers["map_tree"].to_pylist(), np.linspace(1, 2, 12)
+    each = [batch([jet], lam=rate).to_arrow() for jet, rate in zip(JETS, rates, strict=True)]
+    wanted = [table["log_partition"][0].as_py() for table in each]
+    others = {"tree": ak.unflatten(trees, JETS_PER_EVENT)}
+    others["rate"] = ak.unflatten(rates, JETS_PER_EVENT)
+    path = in_file(ak.Array({"jets": nested(), **others}), tmp_path / "a.parquet")
+    result = batch(path, lam="rate", true_trees="tree").to_arrow()
+    assert result["log_partition"].to_pylist() == pytest.approx(wanted, rel=1e-12)
+    assert result["true_log_weight"].null_count == 0
+    options = {"true_trees": others["tree"].to_list(), "lam": others["rate"].to_list()}
+    assert batch(nested(), **options).to_arrow() == result
+    with pytest.raises(ValueError, match="true_trees is not nested as the jets are"):
+        batch(nested(), true_trees=[trees[:1], trees[1:], [], [], []])
+
+
+def test_events_that_do_not_fit(tmp_path):
+    uneven = {name: [[[1.0]], []] for name in NAMES} | {"pz": [[], [[1.0]]]}
+    with pytest.raises(ValueError, match="event 0 of the table has 1 jets by E and 0 by pz"):
+        batch(pa.table(uneven))
+    paths = [in_file(a, tmp_path / name) for a, name in ((nested(), "a"), (records(), "b"))]
+    with pytest.raises(ValueError, match="some files have events"):
+        batch(paths)
+
+
+def test_jets_with_momenta_of_their_own(tmp_path, answers):
+    """Those of the jets are not taken for those of particles."""
+    own = {name: np.ones(12) for name in ("pt", "eta", "phi", "mass")}
+    jets = ak.Array({**own, "constituents": records()})
+    as_records = ak.Array({"p4": ak.zip(own), "constituents": records()})
+    for data in (jets, as_records, ak.to_arrow_table(jets, extensionarray=False)):
+        for column in (None, "constituents"):
+            assert batch(data, column=column).to_arrow() == answers
+    events = ak.Array({"jets": nested(jets)})
+    path = in_file(events, tmp_path / "events.parquet")
+    for data in (events, path):
+        with pytest.raises(ValueError, match=r"\(jets or jets.constituents\); say which"):
+            batch(data)
+        for column in ("constituents", "jets.constituents"):
+            found = batch(data, column=column)
+            assert found.to_arrow()["map_tree"] == answers["map_tree"]
+            assert ak.num(found.to_awkward()).tolist() == JETS_PER_EVENT
+
+
+def test_rates_of_a_column(tmp_path):
+    """Rates that the model refuses are errors of their rows alone."""
+    rates = [1.0, 2.0, None, math.nan, -1.0, *np.linspace(1, 2, 7)]
+    jets = table().append_column("rate", pa.array(rates, pa.float64()))
+    path = tmp_path / "jets.parquet"
+    pq.write_table(jets, path)
+    array = ak.Array({"particles": records(), "rate": rates})
+    for data in (jets, path, array):
+        found = rows(batch(data, lam="rate", lam_root="rate"))
+        for row, jet, rate in zip(found, JETS, rates, strict=True):
+            if rate is not None and rate > 0:
+                wanted = hct.infer(hct.Ginkgo(jet, rate, GINKGO["t_cut"], rate)).log_partition
+                assert row["log_partition"] == pytest.approx(wanted, rel=1e-12)
+            else:
+                assert "must be a finite number and positive" in row["error"]
+    with pytest.raises(ValueError, match="no column 'no' with lam; it has event, particles, rate"):
+        batch(path, lam="no")
+    with pytest.raises(ValueError, match="lam must be a number, or the name of a column"):
+        batch(lam="no")
+    other = tmp_path / "other.parquet"
+    pq.write_table(jets.append_column("text", pa.array(["a"] * 12)), other)
+    with pytest.raises(ValueError, match=r"'text' .* expected a number for each jet, its lam"):
+        batch(other, lam="text")
+
+
+# ---- ROOT -------------------------------------------------------------------------------------
+
+
+def test_root_files(tmp_path, answers):
+    uproot = pytest.importorskip("uproot")
+    path = tmp_path / "jets.root"
+    kinds = dict.fromkeys(NAMES, "var * float64")
+    with uproot.recreate(path) as file:
+        file.mktree("records", {"jet": "var * {E: float64, px: float64, py: float64, pz: float64}"})
+        file["records"].extend({"jet": records()})
+        file.mktree("columns", {**kinds, "rate": "float64"})
+        columns = {name: records()[name] for name in NAMES}
+        file["columns"].extend({**columns, "rate": np.linspace(1, 2, 12)})
+    for tree in ("records", "columns"):
+        assert batch(f"{path}:{tree}", chunk_size=5).to_arrow() == answers
+    rates = batch(f"{path}:columns", lam="rate").to_arrow()
+    assert rates == batch(lam=np.linspace(1, 2, 12)).to_arrow()
+    with pytest.raises(ValueError, match=r"has the trees records, columns; say .* jets.root:"):
+        batch(path)
+    with pytest.raises(ValueError, match="has no column 'no' with lam"):
+        batch(f"{path}:columns", lam="no")
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*none.root"):
+        batch(tmp_path / "none.root")
+    spoiled = tmp_path / "spoiled.root"
+    spoiled.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(ValueError, match="is not a ROOT file that can be read"):
+        batch(spoiled)
+
+
+def test_without_uproot(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "uproot", None)
+    with pytest.raises(ImportError, match=r"hctrellis\[root\]"):
+        batch(tmp_path / "jets.root")
+
+
+# ---- more answers -----------------------------------------------------------------------------
+
+
+def test_more_answers(tmp_path):
+    """Clusters and heights as from `infer`, samples from the same trees; however it is cut."""
+    options = {"clusters": 0.1, "samples": 40, "heights": True, "seed": 3}
+    result = batch(**options)
+    for row, jet in zip(rows(result), JETS, strict=True):
+        post = hct.infer(hct.Ginkgo(jet, **GINKGO), threads=1)
+        table = post.cluster_probabilities(0.1)
+        assert [{str(i) for i in c["leaves"]} for c in row["clusters"]] == [
+            c.cluster for c in table
+        ]
+        found = [c["probability"] for c in row["clusters"]]
+        assert found == pytest.approx([c.probability for c in table])
+        assert {c["error"] for c in row["clusters"]} <= {0.0}
+        heights = post.map_tree.heights
+        assert row["map_heights"] == pytest.approx([] if heights is None else heights.tolist())
+        trees = {s["tree"]: s["log_weight"] for s in row["samples"]}
+        assert len(row["samples"]) == 40
+        for text, weight in trees.items():
+            assert weight == pytest.approx(post.potential.log_weight(hct.Tree.from_newick(text)))
+    assert batch(chunk_size=5, out=tmp_path / "out", **options).to_arrow() == result.to_arrow()
+    assert batch(out=tmp_path / "out", **options).to_arrow() == result.to_arrow()
+    with pytest.raises(ValueError, match="seed was 3, now 4"):
+        batch(out=tmp_path / "out", **{**options, "seed": 4})
+    assert batch(**{**options, "seed": 4}).to_arrow()["samples"] != result.to_arrow()["samples"]
+
+
+def test_more_answers_of_samples_follow_the_posterior():
+    model = hct.Linkage([[0.0], [1.0], [1.5]])
+    (row,) = rows(hct.infer_many([model], samples=20_000, clusters=0.0))
+    trees = [sample["tree"] for sample in row["samples"]]
+    post = hct.infer(model)
+    for text in {*trees}:
+        wanted = math.exp(post.log_probability(hct.Tree.from_newick(text)))
+        assert trees.count(text) / len(trees) == pytest.approx(wanted, abs=0.015)
+    assert sum(cluster["probability"] for cluster in row["clusters"]) == pytest.approx(1.0)
+
+
+def test_more_answers_where_there_are_none():
+    """Every tree is forbidden, or the jet is wrong."""
+    options = {"clusters": 0.1, "samples": 2, "heights": True}
+    forbidden, wrong = rows(batch([JETS[0], spoilt(math.nan)], t_cut=1e9, **options))
+    for row in (forbidden, wrong):
+        assert row["clusters"] is row["samples"] is row["map_heights"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"clusters": 1.5}, ValueError, "clusters must be a probability, from 0 to 1"),
+        ({"clusters": True}, TypeError, "clusters must be the least probability"),
+        ({"samples": 0}, ValueError, "samples must be a whole number"),
+        ({"seed": -1}, ValueError, "seed must be a whole number, not negative"),
+    ],
+)
+def test_wrong_wishes(options, error, message):
+    with pytest.raises(error, match=message):
+        batch(**options)
 
 
 # ---- where the momenta are --------------------------------------------------------------------
@@ -725,12 +930,14 @@ def test_few(n_jets, lasting, tmp_path, answers):
 
 
 def test_size_of_chunks():
-    def size(rows, n):
+    def size(rows, n, workers=1):
         particles = inputs.Particles(np.empty((0, 4)), np.full(rows, n), {})
-        return inputs.JetArrays(hct.Ginkgo, {}, particles, None).chunk_size()
+        return inputs.JetArrays(hct.Ginkgo, {}, inputs.JetRows(particles)).chunk_size(20, workers)
 
     assert size(10, 8) == 512
-    assert size(50_000, 10) == 50_000 // 64
+    assert size(50_000, 10) == size(50_000, 10, 8) == 50_000 // 64
+    assert size(50_000, 12, 100) == 512
+    assert size(500_000, 12, 100) == 500_000 // 800 < size(500_000, 12)
     assert size(10_000_000, 5) == 4000
     assert size(10, 20) == 1
 
@@ -943,6 +1150,54 @@ def test_dask_and_a_worker_killed_in_the_middle(cluster, many_jets, tmp_path):
         assert killed_at[0] < 200
         assert result.to_arrow() == wanted
         assert victim not in client.run(os.getpid).values()
+
+
+def start(what, *options):
+    """A part of a Dask cluster in a process of its own."""
+    command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, "--no-dashboard"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.filterwarnings("ignore:the Dask cluster has no workers")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_dask_workers_and_scheduler_killed(many_jets, tmp_path, monkeypatch):
+    """A run ends in one sentence, and another continues from what is finished."""
+    monkeypatch.setattr(engines, "WORKERLESS_SECONDS", 1.0)
+    monkeypatch.setattr(engines, "LOOK_FOR_WORKERS_SECONDS", 0.2)
+    monkeypatch.setattr(engines, "CONNECT_SECONDS", 3)
+    place, out = tmp_path / "scheduler.json", tmp_path / "out"
+    out.mkdir()
+    scheduler = start("scheduler", "--port", "0", "--scheduler-file", str(place))
+    living = [scheduler]
+    try:
+        while not place.exists():
+            time.sleep(0.05)
+        address = json.loads(place.read_text())["address"]
+        for victims, error, message in (
+            ("worker", TimeoutError, "no workers for 1.0 s; start some, and the same call"),
+            ("scheduler", ConnectionError, "scheduler does not answer any more; .* continues"),
+        ):
+            options = ("--scheduler-file", str(place), "--nthreads", "1", "--no-nanny")
+            worker = start("worker", *options)
+            living.append(worker)
+            victim = worker if victims == "worker" else scheduler
+            before = len(names(out))
+
+            def kill(done, total, victim=victim, before=before):
+                if len(names(out)) > before + 3:
+                    victim.kill()
+
+            with pytest.raises(error, match=message):
+                hct.infer_many(many_jets, scheduler=address, chunk_size=10, out=out, progress=kill)
+    finally:
+        for process in living:
+            process.kill()
+            process.wait()
+    done = len([name for name in names(out) if name.startswith("part")])
+    assert 4 <= done < 40
+    wanted = hct.infer_many(many_jets, scheduler="serial").to_arrow()
+    assert hct.infer_many(many_jets, scheduler="serial", out=out).to_arrow() == wanted
+    assert len([name for name in names(out) if name.startswith("part")]) == 40
 
 
 def test_dask_by_address(cluster, answers):

@@ -88,6 +88,24 @@ def test_simulate_nothing(tmp_path, capsys):
     assert read(tmp_path / "out").num_rows == 0
 
 
+def test_rates_and_more_answers(jets, tmp_path, capsys):
+    """A rate by number or by column; several files; more columns."""
+    table = pq.read_table(jets)
+    rates = tmp_path / "rates.parquet"
+    pq.write_table(table.append_column("rate", pa.array(np.linspace(1, 2, 30))), rates)
+    out = tmp_path / "out"
+    command = ["batch", str(rates), str(rates), "--t-cut", "16", "--lam", "rate", "-o", str(out)]
+    more = ["--clusters", "0.2", "--samples", "5", "--seed", "1", "--heights", "--count-trees"]
+    assert main([*command, *more]) == 0
+    assert "60 jets" in capsys.readouterr().out
+    options = {"lam": np.tile(np.linspace(1, 2, 30), 2), "t_cut": 16.0, "clusters": 0.2, "seed": 1}
+    given = pa.concat_tables([table, table])
+    wanted = hct.infer_many(given, "ginkgo", samples=5, heights=True, **options)
+    assert read(out) == wanted.to_arrow()
+    assert main([*command, *more, "--lam-root", "no"]) == 1
+    assert "no column 'no' with lam_root" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["simulate", "simulate --help", "simulate jets --help"])
 def test_help(command, capsys):
     assert main(command.split()) == 0
@@ -232,7 +250,7 @@ def test_schedulers(scheduler, jets, tmp_path):
         ("batch jets.parquet", 2, "--output"),
         ("batch jets.parquet -o out", 2, "--lam"),
         ("batch jets.parquet -o out --lam 1.5", 2, "ginkgo needs the threshold --t-cut"),
-        ("batch jets.parquet -o out --lam x --t-cut 16", 2, "--lam"),
+        ("batch jets.parquet -o out --lam x --t-cut 16", 1, "no column 'x' with lam"),
         ("batch jets.parquet -o out --lam -1 --t-cut 16", 1, "lam must be a finite number"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --potential foo", 2, "--potential"),
         ("batch jets.parquet -o out --lam 1 --t-cut 16 --potential jetmass", 2, "only one rate"),
@@ -244,7 +262,7 @@ def test_schedulers(scheduler, jets, tmp_path):
         ("batch none.parquet -o out --lam 1 --t-cut 16", 1, "there is no file none.parquet"),
         ("batch empty -o out --lam 1 --t-cut 16", 1, "empty is not a Parquet file"),
         ("batch other.parquet -o out --lam 1 --t-cut 16", 1, "found the columns a, b"),
-        ("batch bare -o out --lam 1 --t-cut 16", 1, "is a folder without Parquet files"),
+        ("batch bare -o out --lam 1 --t-cut 16", 1, "is a folder without Parquet or ROOT files"),
     ],
 )
 def test_wrong_batches(command, code, message, jets, tmp_path, monkeypatch, capsys):

@@ -469,8 +469,18 @@ def test_answers(write, capsys):
 
 
 def test_beta_is_chosen_and_explained(write, capsys):
-    out = run(capsys, write(ANIMALS))
+    out = run(capsys, write(ANIMALS), "-p", "average")
     assert "is where the heat capacity peaks" in out
+
+
+def test_few_columns_need_no_beta(write, capsys):
+    out = run(capsys, write(ANIMALS))
+    assert "Why this model: with fewer than 10 columns no beta can be calibrated" in out
+    assert "--potential average takes average linkage" in out
+    assert "Contrasts and average linkage disagree about" in out
+    assert re.search(r"probability +by average linkage", out)
+    assert ", disputed" in run(capsys, write(ANIMALS), "-p", "average")
+    assert "by average" not in run(capsys, write(ANIMALS), "--no-second-opinion")
 
 
 @pytest.mark.parametrize(
@@ -611,11 +621,11 @@ def test_bootstrap_is_printed(write, capsys):
     rows = rng.normal(size=(5, 12)) + np.array([[0], [0], [3], [3], [9]])
     text = "\n".join(f"{k}," + ",".join(map(str, row)) for k, row in zip(LABELS, rows, strict=True))
     out = run(capsys, write(text), "--bootstrap", "20")
-    assert re.search(r"probability +AU +BP", out)
+    assert re.search(r"probability +by contrasts +AU +BP", out)
 
 
 def test_few_columns_are_told(write, capsys):
-    out = run(capsys, write(ANIMALS))
+    out = run(capsys, write(ANIMALS), "-p", "average")
     assert "half to twice beta" in out and "rule of thumb" in out
     assert main(["infer", str(write(ANIMALS)), "--bootstrap", "10"]) == 0
     assert "2 columns; with fewer than 10, resampling them says little" in capsys.readouterr().err

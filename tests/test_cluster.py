@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hctrellis as hct
 from hctrellis.cli import main
+from hctrellis.tables import second
 from hctrellis.tables.cells import Items
 from hctrellis.tables.estimator import TrellisClustering
 from hctrellis.tables.models import POTENTIALS, described, maker, model_name
@@ -38,27 +40,39 @@ def found():
 # ---- one implementation -----------------------------------------------------------------------
 
 
-def test_is_what_the_command_line_says(tmp_path, capsys):
+@pytest.mark.parametrize("potential", [None, "average"])
+def test_is_what_the_command_line_says(potential, tmp_path, capsys):
     path, target = tmp_path / "t.csv", tmp_path / "a.json"
     frame().to_csv(path, index_label="name")
-    assert main(["infer", str(path), "--color", "kind", "--json", str(target)]) == 0
+    given = [] if potential is None else ["-p", potential]
+    assert main(["infer", str(path), "--color", "kind", "--json", str(target), *given]) == 0
     capsys.readouterr()
-    told, result = json.loads(target.read_text()), hct.cluster(frame(), color="kind")
-    assert told["beta"] == result.posterior.potential.beta
+    told = json.loads(target.read_text())
+    result = hct.cluster(frame(), color="kind", potential=potential)
+    assert told["beta"] == (result.posterior.potential.beta if potential else None)
+    assert told["second_opinion"]["sentence"] == result.second_opinion.sentence
+    assert told["optimality"] == str(result.optimality) == "proven optimal"
     assert told["log_partition"] == result.posterior.log_partition
     assert told["labels"] == list(result.labels) == LABELS
     rows = {frozenset(row["members"]): row["probability"] for row in told["clusters"]}
     assert rows == {row.cluster: row.probability for row in result.table}
 
 
-@pytest.mark.parametrize("potential", ["average", "ward", "dasgupta", "correlation-clustering"])
+@pytest.mark.parametrize(
+    "potential", ["average", "ward", "dasgupta", "correlation-clustering", "contrasts", None]
+)
 def test_is_what_the_estimator_says(potential):
     result = hct.cluster(POINTS, potential=potential)
-    model = TrellisClustering(potential, n_clusters=3).fit(POINTS)
-    assert result.posterior.potential.beta == model.beta_
-    assert result.posterior.log_partition == model.posterior_.log_partition
+    model = TrellisClustering(potential, n_clusters=3, second_opinion=True).fit(POINTS)
+    has_beta = result.posterior.potential.has_energy
+    assert (result.posterior.potential.beta if has_beta else None) == model.beta_
+    assert result.name == model.potential_
+    near = 1e-12 if has_beta else 0.1  # contrasts are fitted by trees that are drawn
+    assert result.posterior.log_partition == pytest.approx(model.posterior_.log_partition, near)
     np.testing.assert_array_equal(result.labels_at(3), model.labels_)
     np.testing.assert_array_equal(result.tree.to_linkage(), model.linkage_matrix_)
+    assert len(result.second_opinion.disputed) == len(model.second_opinion_.disputed)
+    assert result.optimality.status == model.optimality_.status == "optimal"
 
 
 def test_old_words_still_work():
@@ -265,3 +279,125 @@ def test_levels_of_genes_differ_more_than_samples():
 
 def test_words_of_the_command_line():
     assert in_python("--n-clusters") == "n_clusters="
+
+
+# ---- contrasts, and second opinions -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "options", "name"),
+    [
+        (4, 2, {}, "contrasts"),
+        (4, 9, {}, "contrasts"),
+        (4, 10, {}, "average"),
+        (4, 1, {}, "average"),  # of one column contrasts say almost nothing
+        (2, 3, {}, "average"),
+        (4, 3, {"beta": 1.0}, "average"),
+        (4, 3, {"metric": "cityblock"}, "average"),
+        (4, 3, {"potential": "ward"}, "ward"),
+    ],
+)
+def test_few_columns_are_clustered_without_beta(n, d, options, name):
+    table = np.random.default_rng(d).normal(size=(n, d))
+    result = hct.cluster(table, **options)
+    assert result.name == name
+    why = dict(result.settings).get("Why this model", "")
+    assert ('potential="average" takes average linkage' in why) is (name == "contrasts")
+    assert not [note for note in result.notes if "contrasts" in note]  # a choice is no warning
+
+
+def test_which_tables_are_for_contrasts():
+    many = np.random.default_rng(0).normal(size=(61, 3))
+    assert model_name(None, "features", many) == "average"
+    assert model_name(None, "features", many[:60]) == "contrasts"
+    assert model_name(None, "features", np.ones((5, 3))) == "average"
+    assert model_name(None, "distances", np.ones((3, 3))) == "average"
+
+
+def test_a_second_opinion_goes_both_ways():
+    one = hct.cluster(POINTS)
+    other = hct.cluster(POINTS, potential="average")
+    first, second = one.second_opinion, other.second_opinion
+    assert first.names == ("contrasts", "average linkage") == second.names[::-1]
+    assert first.posterior.log_partition == other.posterior.log_partition
+    assert second.posterior.log_partition == one.posterior.log_partition
+    gaps = {each.cluster: each.first - each.second for each in first.disputed}
+    assert gaps and gaps == {each.cluster: each.second - each.first for each in second.disputed}
+    assert first.sentence in one._repr_html_() and "by average linkage" in one._repr_html_()
+    assert first.sentence in repr(one)
+    assert "by average linkage with beta = " in one.sentence(["1", "2"])
+
+
+def test_where_there_is_no_second_opinion():
+    for data, options in [
+        (POINTS, {"second_opinion": False}),
+        (POINTS, {"metric": "cityblock"}),
+        (POINTS[:, :1], {}),
+        (np.abs(np.subtract.outer(POINTS[:, 0], POINTS[:, 0])), {"kind": "distances"}),
+    ]:
+        assert hct.cluster(data, **options).second_opinion is None
+    wide = hct.cluster(POINTS[:, :1], second_opinion=True)
+    assert (wide.second_opinion, wide.about_second) == (None, "")
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    """As if eight items were too many to weigh all trees."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(8, 12)) + 2 * rng.normal(size=(3, 12))[np.arange(8) % 3]
+    found = hct.cluster(table, beta=2.0)
+    post = hct.sample_posterior(found.posterior.potential, 0.03, None, max_moves=4000, rng=0)
+    assert post.is_reliable
+    return replace(found, posterior=post)
+
+
+def test_what_takes_long_is_not_done_unasked(sampled, monkeypatch):
+    monkeypatch.setattr(second, "QUICK_LEAVES", 7)
+    assert sampled.second_opinion is None
+    assert "second_opinion=True asks it" in sampled.speak(sampled.about_second)
+    asked = replace(sampled, wish=replace(sampled.wish, second_opinion=True))
+    assert asked.second_opinion.names == ("average linkage", "contrasts")
+    assert sampled.moves == []
+    assert "sensitivity=True asks for them" in sampled.speak(sampled.about_moves)
+
+
+def test_half_and_twice_beta_of_sampled_trees(sampled):
+    asked = replace(sampled, wish=replace(sampled.wish, sensitivity=True))
+    assert [row.beta for row in asked.moves] == [1.0, 2.0, 4.0] and asked.about_moves == ""
+    low, own, high = (row.probabilities for row in asked.moves)
+    for cluster, p in own.items():
+        assert p == pytest.approx(sampled.posterior.cluster_probability(cluster))
+    for beta, row in ((1.0, low), (4.0, high)):
+        exact = hct.infer(hct.Linkage(sampled.items.used, beta=beta, labels=sampled.labels))
+        assert row == pytest.approx(
+            {cluster: exact.cluster_probability(cluster) for cluster in row}
+        )
+
+
+def test_the_best_tree_of_sampled_trees_is_judged(sampled, tmp_path):
+    assert sampled.certificate is None and sampled.optimality == sampled.posterior.optimality
+    certain = replace(sampled, wish=replace(sampled.wish, certify=True))
+    assert certain.optimality == certain.certificate.optimality_of(sampled.tree)
+    assert certain.optimality.status == "optimal"
+    for each in (certain, sampled):
+        (path,) = each.save(tmp_path / "a.html")
+        assert f"It is {each.optimality}" in path.read_text(encoding="utf-8")
+
+
+def test_opinions_are_in_files(tmp_path):
+    result = hct.cluster(POINTS, labels=LABELS)
+    (path,) = result.save(tmp_path / "a.csv")
+    table = pd.read_csv(path)
+    other = result.second_opinion.posterior
+    for _, row in table.iterrows():
+        assert row.by_average_linkage == other.cluster_probability(row.members.split("; "))
+
+
+def test_the_spread_never_falls():
+    result = hct.cluster(np.random.default_rng(3).normal(size=(9, 3)))
+    matrix = result.tree.to_linkage()
+    np.testing.assert_allclose(sorted(result.tree.heights), matrix[:, 2])
+    values = result.items.used
+    for mask, height in zip(result.tree.masks[9:], result.tree.heights, strict=True):
+        rows = values[[k for k in range(9) if mask >> k & 1]]
+        assert height == pytest.approx(np.sqrt(2 * ((rows - rows.mean(0)) ** 2).sum()))

@@ -148,9 +148,12 @@ def test_every_way_of_inference():
     assert sparse.potential.log_weight(top) == pytest.approx(models[0].log_weight(top))
 
 
-def test_heights_are_those_of_ward():
+def test_heights_are_made_of_those_of_ward():
     model, tree = StudentContrasts(points(7), **GIVEN), random_tree(7, 2)
-    np.testing.assert_allclose(model.heights(tree), hct.Linkage(points(7), "ward").heights(tree))
+    squares = np.zeros(13)
+    for k, ward in enumerate(hct.Linkage(points(7), "ward").heights(tree)):
+        squares[7 + k] = ward**2 + squares[tree.children[k]].sum()
+    np.testing.assert_allclose(model.heights(tree), np.sqrt(squares[7:]))
 
 
 # ---- gradients and fits -----------------------------------------------------------------------

@@ -23,7 +23,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hctrellis.tables.estimator import POTENTIALS, TrellisClustering
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:no cluster has a probability"),  # of random numbers
+]
 
 LINKAGES = ("single", "complete", "average", "centroid", "ward")
 
@@ -82,13 +85,24 @@ def test_groups_are_found(potential):
 def test_auto_beta():
     narrow, wide = groups(6, 3), groups(6, 12)
     for table, rule in ((narrow, "heat capacity"), (wide, "bootstrap")):
-        model = TrellisClustering(random_state=1).fit(table)
+        model = TrellisClustering("average", random_state=1).fit(table)
         assert model.beta_choice_.rule == rule
         assert model.beta_ == model.beta_choice_.beta
     matrix = squareform(pdist(wide))
     model = TrellisClustering(metric="precomputed").fit(matrix)
     alone = choose_beta(lambda _, beta: hct.Linkage(wide, beta=beta))
     assert (model.beta_choice_.rule, model.beta_) == ("heat capacity", alone.beta)
+
+
+def test_few_features_need_no_beta():
+    model = TrellisClustering(random_state=1, n_clusters=3).fit(groups())
+    assert (model.potential_, model.beta_, model.beta_choice_) == ("contrasts", None, None)
+    assert (model.second_opinion_, str(model.optimality_)) == (None, "proven optimal")
+    np.testing.assert_array_equal(model.labels_, [0, 1, 2] * 3)
+    assert is_valid_linkage(model.linkage_matrix_)
+    assert TrellisClustering(beta=1.0).fit(groups()).potential_ == "average"
+    with pytest.raises(ValueError, match="neither beta nor metric"):
+        TrellisClustering("contrasts", beta=1.0).fit(groups())
 
 
 def test_flat_clusters():

@@ -15,6 +15,7 @@ import hctrellis as hct
 from hctrellis.batch.slopes import DataSets, log_partitions
 from hctrellis.cli.app import app
 from hctrellis.fit.run import ONE_SIGMA
+from hctrellis.kernels import bind
 
 T_CUT = 64.0
 
@@ -106,7 +107,62 @@ def test_functions_have_parameters(compiled):
         model.with_parameters(a=math.nan)
 
 
+def test_functions_with_parameters_are_compiled_once():
+    """Other values of parameters are no other function."""
+    import numba
+
+    model = hct.FunctionPotential(
+        numba.njit(plain), np.arange(10.0).reshape(5, 2) + 1, params={"a": 0.5, "b": 0.2}
+    )
+    hct.infer(model)
+    known = len(bind._loaded)
+    for a in (0.1, 0.7):
+        hct.infer(model.with_parameters(a=a))
+    assert len(bind._loaded) == known
+
+
+def test_four_parameters_side_by_side():
+    """Of contrasts; Z is a density of the table if all columns count."""
+    tables = [gallery.points(5, seed, 3) for seed in range(3)]
+    given = {"sigma": 0.7, "tau": 1.1, "gamma": 0.9, "nu": 5.0}
+
+    def make(table, columns=3.0):
+        return hct.Contrasts(table, columns=columns, **given)
+
+    cost = hct.NegativeLogLikelihood(make, tables)
+    assert cost.is_density and cost.start == given
+    posts = [hct.infer(make(table)) for table in tables]
+    value, slopes = cost.with_grad(*given.values())
+    assert value == pytest.approx(-sum(post.log_partition for post in posts))
+    wanted = [-sum(post.gradient()[name] for post in posts) for name in given]
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-9, atol=1e-9)
+    with pytest.warns(UserWarning, match="log Z of Contrasts is not the log likelihood"):
+        hct.NegativeLogLikelihood(make, tables, columns=2.5)
+
+
 # ---- estimates --------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:all jets have from")
+def test_copies_of_a_jet_tell_the_same_more_surely(jets):
+    one, many = (
+        hct.fit(hct.GinkgoDensity, [jets[4].momenta] * size, t_cut=T_CUT) for size in (1, 49)
+    )
+    assert many["lam"].value == pytest.approx(one["lam"].value, abs=0.01 * one["lam"].error)
+    assert many["lam"].error == pytest.approx(one["lam"].error / 7, rel=0.01)
+
+
+def test_what_data_do_not_tell_is_said():
+    """One particle tells nothing about rates; a distribution over trees nothing about its shape."""
+    single = [np.array([[5.0, 0.0, 0.0, 4.9]])]
+    for name, ask in (
+        ("lam", lambda: hct.fit(hct.GinkgoDensity, single, t_cut=T_CUT)),
+        ("shape", lambda: hct.fit(hct.BetaSplitting(5), minimiser="scipy")),
+    ):
+        with pytest.warns(UserWarning, match=f"the data do not tell {name}: the likelihood is"):
+            found = ask()
+        assert f"{name} = " in repr(found) and "(not determined)" in repr(found)
+        assert math.isnan(found[name].error)
 
 
 def test_both_minimisers_find_the_same(jets, found):

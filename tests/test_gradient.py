@@ -10,6 +10,7 @@ import hctrellis as hct
 import naive
 from gallery import PROBLEMS, affinities, listing, points, posterior, quiet, similarities
 from hctrellis.posterior.gradient import sampled_expected, sampled_gradient
+from hctrellis.potentials.linkage import Shares
 from hctrellis.trellis import averages
 
 STEP = 1e-3
@@ -87,13 +88,27 @@ def test_derivatives_over_a_sparse_trellis(name):
         assert gradient[parameter] == pytest.approx(near, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize("name", ["average", "single", "ginkgo, root rate"])
+@pytest.mark.parametrize("name", ["single", "density, root rate", "ginkgo, root rate"])
 def test_compiled_expectations_are_those_of_listed_splits(name, fused):
+    """With distances between children, forbidden splits, and leaves apart."""
     model = gallery.built_in(9, 4)[name]
-    fast, slow = hct.infer(model).gradient(), levels(model).gradient()
+    fast, slow = hct.infer(model, threads=1).gradient(), levels(model).gradient()
     assert fast.keys() == slow.keys()
     for parameter in fast:
         np.testing.assert_allclose(fast[parameter], slow[parameter], rtol=1e-10, atol=1e-10)
+
+
+def test_compiled_expectations_for_every_two_leaves(fused):
+    """The number of threads does not matter; see test_torch for average heights."""
+    model = gallery.built_in(9, 4)["ginkgo, root rate"]
+    statistic = Shares(9)
+    one, three = (
+        averages.SolvedPairs(hct.FullTrellis(9).solve(model, threads)).parting(statistic)
+        for threads in (1, 3)
+    )
+    listed = averages.SolvedPairs(gallery.LevelTrellis(9).solve(model)).parting(statistic)
+    np.testing.assert_allclose(one, listed, rtol=1e-10, atol=1e-12)
+    assert np.array_equal(one, three)
 
 
 def test_sums_name_their_parameters():

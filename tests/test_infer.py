@@ -720,8 +720,28 @@ def test_two_ways_of_counting(n):
 def test_entropy_by_two_passes():
     """Down, from the probabilities of splits, and up, from the mean log weight."""
     jet = hct.simulate.ginkgo(1, n_leaves=13, t_cut=4.0, rng=1).momenta
-    for model in (hct.Ginkgo(jet, lam=1.5, t_cut=4.0), hct.Dasgupta(np.abs(jet @ jet.T), 1e-5)):
+    alike = np.abs(jet @ jet.T)
+    signed = np.sin(alike)
+    for model in (
+        hct.Ginkgo(jet, lam=1.5, t_cut=4.0),
+        hct.Dasgupta(alike, 1e-5),
+        hct.Dasgupta(signed, 0.05),
+        hct.Dasgupta(signed, 50.0),  # too steep to be multiplied up
+        hct.CorrelationClustering(signed, 0.5),
+        hct.CorrelationClustering(signed) + hct.Dasgupta(alike, 1e-6),
+    ):
         for threads in (1, 2):
             solution = hct.FullTrellis(13).solve(model, threads)
             mean, _variance = solution.log_weight_moments()
-            assert solution.entropy == pytest.approx(solution.log_partition - mean, rel=1e-11)
+            wanted = pytest.approx(solution.log_partition - mean, rel=1e-11, abs=1e-8)
+            assert solution.entropy == wanted
+
+
+def test_little_entropy_of_sums_over_clusters():
+    """What all likely trees have in common cancels: nothing is lost beside a large log Z."""
+    points = np.array([0.0, 1.0, 10.0, 12.0])
+    near = np.exp(-np.abs(points[:, None] - points))
+    for beta in (1.0, 20.0, 40.0):
+        wanted = naive.entropy(naive.listing(4, naive.dasgupta(near, beta)))
+        found = hct.infer(hct.Dasgupta(near, beta)).entropy
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-13)

@@ -23,9 +23,11 @@ from browser import browser
 from hctrellis.build.grow import Growth, Step
 from hctrellis.clades.distribution import CladeDistribution
 from hctrellis.cli import main
+from hctrellis.posterior.optimality import judge
 from hctrellis.report import report_html, words, write_report
 from hctrellis.report.findings import LISTED, RIVAL, below_root, collect
 from hctrellis.report.notes import meaning
+from hctrellis.tables.speech import on_command_line
 from hctrellis.trellis.sparse import SparseTrellis
 from hctrellis.trust.beta import choose_beta, sensitivity
 from hctrellis.trust.bootstrap import bootstrap_support
@@ -374,12 +376,13 @@ def test_what_to_write_in_a_paper():
     p = found.posterior.cluster_probability(["c", "d"])
     row = next(row for row in found.bootstrap if row.cluster == frozenset("cd"))
     low, _, high = (row.probabilities[frozenset("cd")] for row in found.moves)
+    other = found.second_opinion.posterior.cluster_probability(["c", "d"])
     show = words.show_probability
     assert found.sentence() == (
         "Under average linkage of Euclidean distances (columns standardised), with beta = "
         f"{found.beta_choice.beta:g} chosen by agreement with 100 column resamples, {{c, d}} has "
         f"posterior probability {show(p)} ({show(low)} to {show(high)} for half and twice beta), "
-        f"AU {show(row.au)}, BP {show(row.bp)}."
+        f"AU {show(row.au)}, BP {show(row.bp)}; by contrasts it has {show(other)}."
     )
     assert html.escape(found.sentence()) in report_html(found.posterior, **found.report_options())
 
@@ -416,6 +419,45 @@ def test_unreliable_samples_have_no_numbers():
     assert "No probability can be quoted" in page
     assert 'class="caution"' in page and "not known" in page
     assert '"p":null' in page
+    assert "There are no numbers at the joins" in page and "The number at a join" not in page
+    assert '<label class="slide" hidden>' in page and "Strong: 0.95" not in page
+    assert "probability of a cluster is the weight" not in page
+    assert "raise --time-limit" in report_html(post, speak=on_command_line)
+
+
+def test_a_second_opinion_is_told_cluster_by_cluster(post):
+    table = TABLE[:, :3]
+    found = hct.cluster(table, labels=LABELS, watch=[LABELS[:2]])
+    opinion = found.second_opinion
+    reader = Reader(report_html(found.posterior, **found.report_options()))
+    assert "A second opinion" in reader.text and opinion.told() in reader.text
+    assert "by average linkage" in reader.text
+    held = {opinion.names[each.first < each.second] for each in opinion.disputed}
+    for name in held:
+        assert f"disputed: likely only by {name}" in reader.text or name == opinion.names[1]
+    assert "There is no beta." in reader.text and "this beta" not in reader.text
+    plain = Reader(report_html(found.posterior, about_second="Nobody was asked."))
+    assert "A second opinion Nobody was asked." in plain.text
+
+
+def test_how_good_the_best_tree_is_is_told():
+    found = hct.solve_map(hct.Linkage(TABLE, labels=LABELS))
+    post = sparse(True)
+    assert words.about_best(hct.infer(hct.Linkage(TABLE))) == ""
+    for proven, says in [
+        (judge(-10.0, -10.0), "It is proven optimal"),
+        (judge(-10.131, -10.0), "It is within 1.4% of the optimum"),
+        (judge(-10.0, None), "It is the best found"),
+        (None, f"It is {post.optimality}"),
+    ]:
+        assert says in words.about_best(post, proven)
+    assert "It is proven optimal" in report_html(post, optimality=found.optimality)
+
+
+def test_small_probabilities_are_not_undecided():
+    assert [words.grade(p) for p in (0.5, 0.05, 0.049, 0.001, None)] == [
+        *("weak", "undecided", "unlikely", "unlikely", "")
+    ]
 
 
 # ---- in a browser -----------------------------------------------------------------------------

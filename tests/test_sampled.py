@@ -102,6 +102,25 @@ def test_conditions(pairs, name):
         sampled.estimate(lacks=[[0]])
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_splits_are_those_of_the_full_trellis(pairs, name):
+    sampled, exact = pairs[name]
+    table, known = sampled.split_probabilities(0.02), exact.split_probabilities(0.05)
+    off = [
+        abs(row.probability - exact.split_probability(row.left, row.right)) / row.error
+        for row in table
+        if row.probability >= 0.05
+    ]
+    assert len(off) >= 5 and max(off) < 5 and np.mean(np.array(off) < 2) > 0.85
+    assert {(row.left, row.right) for row in known if row.probability > 0.1} <= {
+        (row.left, row.right) for row in table
+    }
+    assert [row.probability for row in table] == sorted(table.probabilities, reverse=True)
+    assert sampled.split_probability(*table.masks[0]) == pytest.approx(table[0].probability)
+    assert "standard errors" in repr(table) and "error" in table.to_pandas().columns
+    assert "error" not in known.to_pandas().columns
+
+
 def test_conditions_of_compiled_chains_are_constraints():
     model = built_in(7)["average"]
     for contains, lacks in (([0b110], [0b1010000]), ([0b110, 0b1110], []), ([], [0b11])):

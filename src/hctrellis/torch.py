@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from hctrellis.clusters import n_splits
 from hctrellis.posterior.gradient import TreePairs
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["log_partition", "marginals", "tree_nll"]
 
 Model = Literal["dasgupta", "average", "correlation"]
+FEW_SPLITS = 10_000  # up to 9 leaves: no more than this are listed, without compiling anything
 STEP = 1e-3  # of the argument of an expected count, for its derivative
 STENCIL = ((1, 8 / 12), (2, -1 / 12))  # central differences; their error is of fourth order
 
@@ -224,7 +226,8 @@ def _counts(w: FloatArray, model: str, beta: float) -> FloatArray:
     if len(w) == 1:
         return np.zeros((1, 1))
     solution = FullTrellis(len(w)).solve(potential, 1)
-    energy = potential.pair_energy(SolvedPairs(solution))
+    often = n_splits(len(w)) > FEW_SPLITS
+    energy = potential.pair_energy(SolvedPairs(solution, often))
     assert energy is not None
     return energy.counts
 

@@ -18,19 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hctrellis.batch.extras import Answers, Extras
 from hctrellis.batch.lanes import (
     DEFAULT,
     METHODS,
     Columns,
     JetPotential,
+    Look,
     Rates,
     explain,
+    of_jet,
     solve_group,
     solve_jets,
     weigh_group,
     weigh_jets,
 )
 from hctrellis.batch.prepared import Prepared, prepare
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.potentials.base import Potential
 from hctrellis.sampling.policy import Policy
 from hctrellis.support.arrow import arrow
@@ -46,6 +50,7 @@ SECONDS_PER_SPLIT = 2e-9
 SECONDS_BEYOND = 2.0  # of a data set that is not solved exactly
 LOOK_AHEAD = 64  # chunks among which the longest comes first
 ANSWERS = ("log_partition", "map_log_weight", "entropy")
+NOTHING_MORE = Extras()
 DECIMAL_DIGITS = 38  # of an Arrow decimal; (2n - 3)!! has 36 at 28 leaves, the most possible
 
 
@@ -79,12 +84,19 @@ class Wanted:
     """Up to how many leaves inference is exact, and what is done beyond."""
     repaired: bool = False
     """Whether the data sets are jets, whose particles may have been put on their mass shells."""
+    heights: bool = False
+    count: bool = False
+    """Whether to count trees also where that takes long."""
+    extras: Extras = NOTHING_MORE
+    events: bool = False
+    """Whether the data sets are jets nested in events."""
 
     def schema(self) -> Any:
         """The Arrow schema of the tables."""
         pa = arrow()
         number = pa.float64()
         fields = {
+            **({"event": pa.int64()} if self.events else {}),
             "n_leaves": pa.int64(),
             "log_partition": number,
             "map_log_weight": number,
@@ -93,7 +105,9 @@ class Wanted:
             "method": pa.string(),
             "log_partition_error": number,
             "bound": number,
+            **({"map_heights": pa.list_(number)} if self.heights else {}),
             **({"entropy": number} if self.entropy else {}),
+            **self.extras.fields(),
             **({"true_log_weight": number} if self.truth else {}),
             **({"seconds": number} if self.seconds else {}),
             **({"repaired": pa.int64()} if self.repaired else {}),
@@ -111,10 +125,16 @@ class Chunk(ABC):
         Numbers of leaves.
     trees : sequence of str or None, or None
         The true trees in Newick format, if there are any.
+    start : int
+        The number of the first among all data sets.
+    events : int64 array or None
+        The number of the event of each, if they are jets that were nested in events.
     """
 
     sizes: IntArray
     trees: Sequence[str | None] | None
+    start: int
+    events: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -133,8 +153,19 @@ class Chunk(ABC):
         return np.zeros(len(self), np.int64)
 
     @abstractmethod
-    def solve(self, rows: IntArray, entropy: bool, policy: Policy) -> Columns:
-        """Solve data sets of equal size."""
+    def solve(
+        self,
+        rows: IntArray,
+        entropy: bool,
+        policy: Policy,
+        look: Look | None = None,
+        count: bool = False,
+    ) -> Columns:
+        """Solve data sets of equal size; `look` is given the posterior of each, if there is one."""
+
+    @abstractmethod
+    def potential(self, row: int) -> Potential:
+        """The model of one data set."""
 
     @abstractmethod
     def labels(self, rows: IntArray) -> list[tuple[str, ...]] | None:
@@ -178,6 +209,8 @@ class JetChunk(Chunk):
     errors: Mapping[int, str]
     trees: Sequence[str | None] | None = None
     rates: Rates = field(default_factory=dict)
+    start: int = 0
+    events: IntArray | None = None
 
     def check(self) -> dict[int, str]:
         return dict(self._prepared.errors)
@@ -186,9 +219,20 @@ class JetChunk(Chunk):
     def repaired(self) -> IntArray:
         return self._prepared.repaired
 
-    def solve(self, rows: IntArray, entropy: bool, policy: Policy) -> Columns:
-        rates = self._rates(rows)
-        return solve_jets(self.model, self._block(rows), self.parameters, entropy, policy, rates)
+    def solve(
+        self,
+        rows: IntArray,
+        entropy: bool,
+        policy: Policy,
+        look: Look | None = None,
+        count: bool = False,
+    ) -> Columns:
+        given = (self.model, self._block(rows), self.parameters, entropy, policy)
+        return solve_jets(*given, self._rates(rows), look, count)
+
+    def potential(self, row: int) -> Potential:
+        jet = self._block(np.array([row]))[0]
+        return self.model(jet, **of_jet(self.parameters, self.rates, row))
 
     def labels(self, rows: IntArray) -> None:
         return None
@@ -202,7 +246,8 @@ class JetChunk(Chunk):
 
     def fingerprint(self) -> str:
         told = [self.momenta, self.sizes, self.trees, dict(self.errors)]
-        return fingerprint(*told, *([dict(self.rates)] if self.rates else []))
+        others = [dict(self.rates), self.events]
+        return fingerprint(*told, *(other for other in others if other is not None and len(other)))
 
     def _rates(self, rows: IntArray) -> Rates:
         return {name: values[rows] for name, values in self.rates.items()}
@@ -228,12 +273,23 @@ class PotentialChunk(Chunk):
     potentials: Sequence[Potential]
     sizes: IntArray
     trees: Sequence[str | None] | None = None
+    start: int = 0
 
     def check(self) -> dict[int, str]:
         return {}
 
-    def solve(self, rows: IntArray, entropy: bool, policy: Policy) -> Columns:
-        return solve_group(self._group(rows), entropy, policy)
+    def solve(
+        self,
+        rows: IntArray,
+        entropy: bool,
+        policy: Policy,
+        look: Look | None = None,
+        count: bool = False,
+    ) -> Columns:
+        return solve_group(self._group(rows), entropy, policy, look, count)
+
+    def potential(self, row: int) -> Potential:
+        return self.potentials[row]
 
     def labels(self, rows: IntArray) -> list[tuple[str, ...]]:
         return [potential.labels for potential in self._group(rows)]
@@ -275,6 +331,8 @@ class AnswerColumns:
         self.uncounted = np.ones(m, bool)
         self.methods = np.full(m, -1)
         self.map_trees: list[tuple[IntArray, Any]] = []
+        self.heights: list[Any] = [None] * m
+        self.extras: dict[int, Answers] = {}
         names = [*ANSWERS, "log_partition_error", "bound", "true_log_weight", "seconds"]
         self.numbers = {name: np.full(m, np.nan) for name in names}
 
@@ -288,7 +346,14 @@ class AnswerColumns:
     def solve(self, rows: IntArray) -> None:
         """Fill in the answers for a group."""
         start = time.perf_counter()
-        found = self.chunk.solve(rows, self.wanted.entropy, self.wanted.policy)
+        wanted, first = self.wanted, self.chunk.start
+
+        def look(i: int, post: BasePosterior) -> None:
+            row = int(rows[i])
+            self.extras[row] = wanted.extras.ask(post, first + row)
+
+        asked = look if wanted.extras else None
+        found = self.chunk.solve(rows, wanted.entropy, wanted.policy, asked, wanted.count)
         each = (time.perf_counter() - start) / len(rows)
         solved = np.ones(len(rows), bool)
         solved[list(found.errors)] = False
@@ -302,18 +367,25 @@ class AnswerColumns:
         self.numbers["bound"][rows] = np.where(exact, found.log_partition, found.bound)
         errors = np.where(solved, found.log_partition_error, np.nan)
         self.numbers["log_partition_error"][rows] = errors
-        self.uncounted[rows] = ~exact
+        self.uncounted[rows] = ~exact | (found.n_trees < 0)
         self._write_trees(rows, found.children, solved & (found.map_log_weight > -math.inf))
 
     def _write_trees(self, rows: IntArray, children: IntArray, possible: BoolArray) -> None:
         possible = possible & self._writable(rows)
         if not possible.all():
             rows, children = rows[possible], children[possible]
+        for row, tree in zip(rows.tolist(), children, strict=True) if self.wanted.heights else ():
+            self.heights[row] = self._heights(row, tree)
         if len(rows) > 0:
             texts, offsets = newick_many(children, self.chunk.labels(rows))
             pa = arrow()
             buffers = (pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(texts))
             self.map_trees.append((rows, pa.StringArray.from_buffers(len(rows), *buffers)))
+
+    def _heights(self, row: int, children: IntArray) -> FloatArray | None:
+        """The heights of a tree, where its model has some."""
+        model = self.chunk.potential(row)
+        return model.heights(Tree(children, labels=model.labels))
 
     def _writable(self, rows: IntArray) -> BoolArray:
         """Whether trees can be written with their labels; the errors of those that cannot."""
@@ -380,7 +452,12 @@ class AnswerColumns:
             "n_trees": pa.array(self.n_trees, schema.field("n_trees").type, mask=self.uncounted),
             "repaired": self.chunk.repaired,
             "error": errors,
+            "event": self.chunk.events,
+            "map_heights": self.heights,
         }
+        for name, kind in self.wanted.extras.fields().items():
+            found = [self.extras.get(row, {}).get(name) for row in range(m)]
+            columns[name] = pa.array(found, kind)
         for name, values in self.numbers.items():
             columns[name] = pa.array(values, mask=np.isnan(values))
         return pa.table({name: columns[name] for name in schema.names}, schema=schema)

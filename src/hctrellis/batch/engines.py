@@ -21,7 +21,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -72,6 +72,17 @@ def as_engine(scheduler: Any, workers: int | None) -> Engine:
             "workers cannot be given for a Dask cluster, which has its own number of them"
         )
     return partial(dask, client=scheduler)
+
+
+def workers_of(scheduler: Any, workers: int | None) -> int:
+    """About how many chunks are solved at the same time, by what the user asked for."""
+    if isinstance(scheduler, str) and "://" in scheduler:
+        with closing(_connect(_distributed(), scheduler)) as client:
+            return _threads_of(client)
+    if hasattr(scheduler, "nthreads"):
+        with _scheduler_lives():
+            return _threads_of(scheduler)
+    return 1 if scheduler == "serial" else workers or default_threads()
 
 
 def _local(name: str, workers: int | None) -> Engine:
@@ -194,12 +205,8 @@ def _joblib_is_set_up() -> bool:
 
 def dask(solve: Solve, chunks: Numbered, client: Any) -> Solved:
     """The workers of a Dask cluster; one that dies leaves its chunks to the others."""
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError:
-        raise ImportError('clusters need dask: pip install "hctrellis[dask]"') from None
     ours = isinstance(client, str)
-    connected = _connect(distributed, client) if ours else client
+    connected = _connect(_distributed(), client) if ours else client
     waiting: dict[Any, int] = {}
     most = 0
     try:
@@ -219,6 +226,13 @@ def dask(solve: Solve, chunks: Numbered, client: Any) -> Solved:
         if ours:
             with suppress(OSError, TimeoutError, *_CANCELLED):
                 connected.close()
+
+
+def _distributed() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise ImportError('clusters need dask: pip install "hctrellis[dask]"') from None
 
 
 @contextmanager

@@ -2,32 +2,32 @@
 
 A `Source` knows what it can without reading everything (how many data sets there are, how many
 leaves the largest has) and yields chunks in order. There is one for potentials, one for jets in
-memory, and one for jets in a Parquet file, of which only some rows are in memory at a time.
+memory, and one for jets in files, of which only some rows are in memory at a time.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from hctrellis.batch import momenta as layout
 from hctrellis.batch.chunks import Chunk, JetChunk, PotentialChunk, seconds
-from hctrellis.batch.lanes import EXACT_LEAVES, NO_RATES, JetPotential, Rates
+from hctrellis.batch.files import ROOT, JetReader, ParquetReader, RootReader, is_root
+from hctrellis.batch.lanes import EXACT_LEAVES, JetPotential
 from hctrellis.batch.momenta import Particles
+from hctrellis.batch.rows import JetRows, as_rows, spoiled_rates
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.jets import Ginkgo, JetMass
-from hctrellis.support.arrow import arrow, check_size, is_text, open_parquet, readable, texts
 from hctrellis.support.checks import as_floats
-from hctrellis.support.printable import printable
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
@@ -40,14 +40,13 @@ MODELS: dict[str, JetPotential] = {
 }
 RATES = ("lam", "lam_root")  # of which each jet may have its own
 READ_ROWS = 20_000  # jets of a file in memory at a time; a whole chunk if that is more
-CHUNKS = 64  # of an input, if chunk_size is not given; each chunk ...
+CHUNKS = 64  # of an input, if chunk_size is not given, or more ...
+CHUNKS_PER_WORKER = 8  # ... if there are many workers; each chunk ...
 MAX_CHUNK = 4000  # ... has at most this many data sets ...
 MIN_SECONDS = 0.5  # ... and takes at least this time, or has at least MIN_CHUNK data sets
 UNKNOWN_CHUNK = 1000  # data sets in a chunk, if the number of all is not known
 MIN_CHUNK = 512
 MAX_SECONDS = 20.0  # that a chunk takes on average, if that leaves it a data set
-
-Trees: TypeAlias = Sequence[str | None] | None
 
 
 class Source(ABC):
@@ -55,6 +54,11 @@ class Source(ABC):
 
     jets: ClassVar[bool] = False
     """Whether the data sets are jets, to be given to a model here."""
+
+    @property
+    def jets_per_event(self) -> IntArray | None:
+        """Numbers of jets of the events that they are nested in, if they are."""
+        return None
 
     @property
     @abstractmethod
@@ -80,8 +84,8 @@ class Source(ABC):
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All data sets, `size` at a time; one empty chunk if there are none."""
 
-    def chunk_size(self, most: int = EXACT_LEAVES) -> int:
-        """A size of chunks that keeps all workers busy; the same in every run.
+    def chunk_size(self, most: int = EXACT_LEAVES, workers: int = 1) -> int:
+        """A size of chunks that keeps all workers busy.
 
         Up to `most` leaves are solved exactly.
         """
@@ -92,7 +96,8 @@ class Source(ABC):
         least = max(1, int(MIN_SECONDS / worst))
         mean = max(float(each.sum()) / max(1, len(each)), MAX_SECONDS / MAX_CHUNK)
         longest = max(1, int(MAX_SECONDS / mean))
-        return min(max(least, min(MAX_CHUNK, self.rows // CHUNKS)), longest)
+        chunks = max(CHUNKS, CHUNKS_PER_WORKER * workers)
+        return min(max(least, min(MAX_CHUNK, self.rows // chunks)), longest)
 
 
 # ---- potentials -------------------------------------------------------------------------------
@@ -123,10 +128,12 @@ class Potentials(Source):
         potentials = (_as_potential(p, i) for i, p in enumerate(self.potentials))
         trees = None if self.trees is None else iter(self.trees)
         group = list(islice(potentials, size))
+        start = 0
         while True:
             sizes = np.array([potential.n_leaves for potential in group], np.int64)
             taken = None if trees is None else _take(trees, len(group))
-            yield PotentialChunk(group, sizes, taken)
+            yield PotentialChunk(group, sizes, taken, start)
+            start += len(group)
             group = list(islice(potentials, size))
             if not group:
                 return
@@ -164,16 +171,20 @@ class _JetSource(Source):
     def settings(self) -> dict[str, Any]:
         return {"potential": self.model.__name__, **self.parameters}
 
-    def chunk(self, particles: Particles, trees: Trees, rates: Rates = NO_RATES) -> JetChunk:
-        """A chunk of these jets."""
+    def chunk(self, rows: JetRows, start: int) -> JetChunk:
+        """A chunk of these jets, the first of which is that of number `start`."""
+        refused, rates = spoiled_rates(self.model, self.parameters, rows.rates)
+        particles = rows.particles
         return JetChunk(
             self.model,
             self.parameters,
             particles.momenta,
             particles.sizes,
-            particles.errors,
-            trees,
+            refused | particles.errors,
+            rows.trees,
             rates,
+            start,
+            rows.events,
         )
 
 
@@ -181,142 +192,94 @@ class _JetSource(Source):
 class JetArrays(_JetSource):
     """Jets in memory."""
 
-    particles: Particles
-    trees: Trees
-    rates: Rates = field(default_factory=dict)
+    all: JetRows
 
     @property
     def rows(self) -> int:
-        return len(self.particles)
+        return len(self.all)
 
     @property
     def sizes(self) -> IntArray:
-        return self.particles.sizes
+        return self.all.particles.sizes
+
+    @property
+    def jets_per_event(self) -> IntArray | None:
+        return self.all.particles.jets_per_event
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         for start in range(0, max(1, self.rows), size):
-            stop = min(start + size, self.rows)
-            rates = {name: values[start:stop] for name, values in self.rates.items()}
-            trees = self.trees and self.trees[start:stop]
-            yield self.chunk(self.particles.cut(start, stop), trees, rates)
+            yield self.chunk(self.all.cut(start, min(start + size, self.rows)), start)
 
 
-@dataclass(frozen=True)
-class JetFile(_JetSource):
-    """Jets in a Parquet file."""
+class Outline(NamedTuple):
+    """How many particles the jets of some files have, and how many jets their events."""
 
-    path: Path
-    tree_column: str | None
-    column: str | None
-
-    def __post_init__(self) -> None:
-        types = {field.name: field.type for field in self._file.schema_arrow}
-        if self.tree_column is None:
-            return
-        if self.tree_column not in types:
-            raise ValueError(
-                f"{self.path} has no column {self.tree_column!r:.80} with true trees; it has "
-                f"{printable(', '.join(types)) or 'none':.200}"
-            )
-        if not is_text(types[self.tree_column]):
-            raise ValueError(
-                f"the column {self.tree_column!r:.80} of {self.path} holds "
-                f"{str(types[self.tree_column])!r:.80}; "
-                "expected trees in Newick format"
-            )
-
-    @cached_property
-    def _file(self) -> Any:
-        return open_parquet(self.path)
-
-    @cached_property
-    def _place(self) -> layout.Place:
-        return layout.find_in_schema(self._file.schema_arrow, str(self.path), self.column)
-
-    @property
-    def rows(self) -> int:
-        return int(self._file.metadata.num_rows)
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        return np.concatenate([np.empty(0, np.int64), *(j.sizes for j, _ in self._read(READ_ROWS))])
-
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        if self.rows == 0:
-            nothing = Particles(np.empty((0, 4)), np.empty(0, np.int64), {})
-            yield self.chunk(nothing, None if self.tree_column is None else [])
-        step = max(size, READ_ROWS // size * size)
-        for particles, trees in self._read(step):
-            for start in range(0, len(particles), size):
-                stop = min(start + size, len(particles))
-                yield self.chunk(particles.cut(start, stop), trees and trees[start:stop])
-
-    def _read(self, step: int) -> Iterator[tuple[Particles, Trees]]:
-        """The jets and true trees, `step` at a time."""
-        for rows in _full_batches(self._batches(step), step):
-            particles = layout.from_arrow(rows, self._place, str(self.path))
-            trees = texts(rows.column(self.tree_column)) if self.tree_column else None
-            yield particles, trees
-
-    def _batches(self, step: int) -> Iterator[Any]:
-        columns = self._columns
-        with readable(self.path):
-            for batch in self._file.iter_batches(step, columns=columns):
-                batch.validate(full=True)
-                yield batch
-
-    @cached_property
-    def _columns(self) -> list[str]:
-        """The columns to read, checked to fit in memory piece by piece."""
-        columns = self._place.columns + ([self.tree_column] if self.tree_column else [])
-        check_size(self._file, self.path, columns, whole=False)
-        return columns
+    sizes: IntArray
+    jets_per_event: IntArray | None
 
 
 @dataclass(frozen=True)
 class JetFiles(_JetSource):
-    """Jets in several Parquet files, one after the other."""
+    """Jets in one or several files, one after the other."""
 
-    files: tuple[JetFile, ...]
+    files: tuple[JetReader, ...]
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self.files[0].rate_columns}
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files)
+        return len(self.sizes)
+
+    @property
+    def sizes(self) -> IntArray:
+        return self._outline.sizes
+
+    @property
+    def jets_per_event(self) -> IntArray | None:
+        return self._outline.jets_per_event
 
     @cached_property
-    def sizes(self) -> IntArray:
-        return np.concatenate([file.sizes for file in self.files])
+    def _outline(self) -> Outline:
+        none = np.empty(0, np.int64)
+        found = [rows.particles for rows in self._read(READ_ROWS)]
+        counts = [p.jets_per_event for p in found if p.jets_per_event is not None]
+        if 0 < len(counts) < len(found):
+            raise ValueError("some files have events with jets in them, others jets alone")
+        sizes = np.concatenate([none, *(particles.sizes for particles in found)])
+        return Outline(sizes, np.concatenate([none, *counts]) if counts else None)
+
+    def _read(self, step: int) -> Iterator[JetRows]:
+        event = 0
+        for file in self.files:
+            for rows in file.rows(step, event):
+                counts = rows.particles.jets_per_event
+                event += 0 if counts is None else len(counts)
+                yield rows
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        waiting = Particles(np.empty((0, 4)), np.empty(0, np.int64), {})
-        trees: list[str | None] | None = [] if self.files[0].tree_column else None
-        for file in self.files:
-            for particles, more in file._read(max(size, READ_ROWS)):
-                waiting = waiting.joined(particles)
-                trees = None if trees is None else [*trees, *(more or ())]
-                start = 0
-                while len(waiting) - start >= size:
-                    stop = start + size
-                    yield self.chunk(waiting.cut(start, stop), trees and trees[start:stop])
-                    start = stop
-                waiting = waiting.cut(start, len(waiting))
-                trees = None if trees is None else trees[start:]
+        waiting, number = self._nothing(), 0
+        for rows in self._read(max(size, READ_ROWS // size * size)):
+            waiting = waiting.joined(rows)
+            start = 0
+            while len(waiting) - start >= size:
+                yield self.chunk(waiting.cut(start, start + size), number)
+                start += size
+                number += size
+            waiting = waiting.cut(start, len(waiting))
         if len(waiting) > 0 or self.rows == 0:
-            yield self.chunk(waiting, trees)
+            yield self.chunk(waiting, number)
 
-
-def _full_batches(batches: Iterable[Any], step: int) -> Iterator[Any]:
-    """Arrow batches joined so that all but the last have `step` rows."""
-    pa = arrow()
-    waiting: list[Any] = []
-    for batch in batches:
-        waiting.append(batch)
-        while sum(map(len, waiting)) >= step:
-            rows = pa.Table.from_batches(waiting).combine_chunks()
-            yield rows.slice(0, step)
-            waiting = rows.slice(step).to_batches()
-    if sum(map(len, waiting)) > 0:
-        yield pa.Table.from_batches(waiting).combine_chunks()
+    def _nothing(self) -> JetRows:
+        """No jets, with what the others have."""
+        none = np.empty(0, np.int64)
+        reader = self.files[0]
+        return JetRows(
+            Particles(np.empty((0, 4)), none, {}),
+            [] if reader.tree_column else None,
+            dict.fromkeys(reader.rate_columns, np.empty(0)),
+            none if self.jets_per_event is not None else None,
+        )
 
 
 # ---- which of them ----------------------------------------------------------------------------
@@ -350,44 +313,58 @@ def as_source(
         named = {} if column is None else {"column": column}
         return _as_potentials(data, true_trees, {**named, **parameters}, lasting)
     model = _as_model(potential)
-    rates = {name: v for name, v in parameters.items() if name in RATES and np.ndim(v) > 0}
-    firsts = {name: np.ravel(values)[:1] for name, values in rates.items()}
-    if any(len(first) == 0 for first in firsts.values()):
-        firsts = dict.fromkeys(rates, np.ones(1))  # of no jets
-    ones = {name: float(first[0]) for name, first in firsts.items()}
-    parameters = _as_parameters(model, {**parameters, **ones})
+    given = {name: v for name, v in parameters.items() if name in RATES}
+    named = {name: value for name, value in given.items() if isinstance(value, str)}
+    rates = {name: v for name, v in given.items() if name not in named and hasattr(v, "__len__")}
+    each = dict.fromkeys([*named, *rates], 1.0)  # in place of what differs from jet to jet
+    parameters = _as_parameters(model, {**parameters, **each})
     paths = _as_paths(data)
     if paths:
         if not isinstance(true_trees, str | None):
             raise TypeError("true_trees must be the name of a column when the jets are in a file")
         if rates:
-            raise TypeError(f"{next(iter(rates))} must be one number when the jets are in a file")
-        files = [JetFile(model, parameters, path, true_trees, column) for path in paths]
-        return files[0] if len(files) == 1 else JetFiles(model, parameters, tuple(files))
+            raise TypeError(
+                f"{next(iter(rates))} must be one number, or the name of a column, when the jets "
+                "are in a file"
+            )
+        files = (
+            (RootReader if is_root(path) else ParquetReader)(path, column, true_trees, named)
+            for path in paths
+        )
+        return JetFiles(model, parameters, tuple(files))
     particles = _as_particles(data, column)
-    trees = _as_trees(true_trees)
-    if trees is not None and len(trees) != len(particles):
+    rows = as_rows(particles, _as_trees(true_trees), {**rates, **_columns(data, named)})
+    if rows.trees is not None and len(rows.trees) != len(particles):
         raise ValueError(
-            f"{len(trees)} true trees were given for {len(particles)} jets; give a tree or None "
-            "for each jet"
+            f"{len(rows.trees)} true trees were given for {len(particles)} jets; give a tree or "
+            "None for each jet"
         )
-    each = {name: _as_rates(model, parameters, name, v, particles) for name, v in rates.items()}
-    return JetArrays(model, parameters, particles, trees, each)
+    for name, values in rows.rates.items():
+        if values.shape != (len(particles),):
+            raise ValueError(
+                f"{name} has the shape {values.shape} for {len(particles)} jets; give one number "
+                "for all, or one for each jet"
+            )
+        ends = [values.min(), values.max()] if len(values) > 0 and name in rates else []
+        for value in ends:  # NaN is both
+            model([[1.0, 0.0, 0.0, 0.0]], **{**parameters, name: float(value)})
+    return JetArrays(model, parameters, rows)
 
 
-def _as_rates(
-    model: JetPotential, parameters: Mapping[str, Any], name: str, given: Any, jets: Particles
-) -> FloatArray:
-    """A number for each jet, which the model accepts."""
-    values = as_floats(given, name)
-    if values.shape != (len(jets),):
-        raise ValueError(
-            f"{name} has the shape {values.shape} for {len(jets)} jets; give one number for all, "
-            "or one for each jet"
-        )
-    for value in [values.min(), values.max()] if len(values) > 0 else []:  # NaN is both
-        model([[1.0, 0.0, 0.0, 0.0]], **{**parameters, name: float(value)})
-    return values
+def _columns(data: Any, named: Mapping[str, str]) -> dict[str, list[Any]]:
+    """The columns of a table or array with the rates of jets."""
+    found = {}
+    for name, column in named.items():
+        if hasattr(data, "schema") and column in data.schema.names:
+            found[name] = data.column(column).to_pylist()
+        elif hasattr(data, "fields") and column in data.fields:
+            found[name] = data[column].to_list()
+        else:
+            raise ValueError(
+                f"{name} must be a number, or the name of a column of the jets; there is no "
+                f"column {column!r:.80}"
+            )
+    return found
 
 
 def _as_paths(data: Any) -> list[Path]:
@@ -399,9 +376,11 @@ def _as_paths(data: Any) -> list[Path]:
     path = Path(data)
     if not path.is_dir():
         return [path]
-    found = sorted(path.glob("*.parquet"))
+    found = sorted(path.glob("*.parquet")) or sorted(path.glob(f"*{ROOT}"))
     if not found:
-        raise ValueError(f"{path} is a folder without Parquet files; give one with jets, or a file")
+        raise ValueError(
+            f"{path} is a folder without Parquet or ROOT files; give one with jets, or a file"
+        )
     return found
 
 
@@ -453,15 +432,20 @@ def _as_parameters(model: JetPotential, parameters: Mapping[str, Any]) -> dict[s
     }
 
 
-def _as_trees(trees: Any) -> list[str | None] | None:
+def _as_trees(trees: Any) -> list[Any] | None:
     if trees is None:
         return None
     if isinstance(trees, str):
         raise TypeError("true_trees names a column only when the jets are in a file; give a list")
-    return [tree.to_newick() if isinstance(tree, Tree) else _as_text(tree) for tree in trees]
+    return [_as_text(tree) for tree in trees]
 
 
-def _as_text(tree: object) -> str | None:
+def _as_text(tree: Any) -> Any:
+    """A tree as text; those of an event as a list."""
+    if isinstance(tree, Tree):
+        return tree.to_newick()
+    if hasattr(tree, "__len__") and not isinstance(tree, str | dict):
+        return [_as_text(each) for each in tree]
     if not isinstance(tree, str | None):
         raise TypeError(f"a true tree must be a Tree or Newick text; got {tree!r:.80}")
     return None if tree is None else str(tree)

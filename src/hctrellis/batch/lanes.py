@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hctrellis.clusters import Lattice
+from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.posterior import Posterior
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.density import GinkgoDensity
@@ -48,6 +49,7 @@ DEFAULT = Policy(EXACT_LEAVES, "sparse")
 Rates: TypeAlias = Mapping[str, "FloatArray"]
 """Parameters of which each jet has its own: a number for each."""
 NO_RATES: Rates = {}
+Look: TypeAlias = Callable[[int, BasePosterior], None]
 JetPotential: TypeAlias = type[Ginkgo] | type[GinkgoDensity] | type[JetMass]
 """A potential that is made of the momenta of a jet."""
 
@@ -63,7 +65,7 @@ class Columns:
     children : int64 array, shape (m, n - 1, 2)
         `Tree.children` of the MAP trees; meaningless where there is none.
     n_trees : int64 array, or object array of int where they may not fit, shape (m,)
-        Numbers of trees of non-zero weight.
+        Numbers of trees of non-zero weight; -1 where they were not counted.
     entropy : float64 array, shape (m,)
         NaN where it was not asked for, where every tree is forbidden, or where there is an error.
     method : int8 array, shape (m,)
@@ -93,7 +95,7 @@ class Columns:
             log_partition=np.full(m, np.nan),
             map_log_weight=np.full(m, np.nan),
             children=np.zeros((m, n - 1, 2), np.int64),
-            n_trees=np.zeros(m, np.int64 if n <= COUNTABLE_LEAVES else object),
+            n_trees=np.full(m, -1, np.int64 if n <= COUNTABLE_LEAVES else object),
             entropy=np.full(m, np.nan),
             method=np.zeros(m, np.int8),
             log_partition_error=np.zeros(m),
@@ -103,7 +105,11 @@ class Columns:
 
 
 def solve_group(
-    potentials: Sequence[Potential], entropy: bool = False, policy: Policy = DEFAULT
+    potentials: Sequence[Potential],
+    entropy: bool = False,
+    policy: Policy = DEFAULT,
+    look: Look | None = None,
+    count: bool = True,
 ) -> Columns:
     """Inference on potentials of equal numbers of leaves.
 
@@ -115,13 +121,20 @@ def solve_group(
         Whether the entropies of the posteriors are wanted.
     policy : Policy
         Up to how many leaves it is exact, and what is done beyond.
+    look : callable, optional
+        Is given the place and the posterior of each that can be solved.
+    count : bool
+        Whether to count trees also where that takes as long as all the rest.
     """
     columns = Columns.blank(len(potentials), potentials[0].n_leaves)
     few = potentials[0].n_leaves <= policy.max_leaves
     stacks, left = sort_into_stacks(potentials) if few else ([], [*range(len(potentials))])
     for stack in stacks:
         left += _solve_together(columns, stack, entropy)
-    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy, policy)
+    _solve_apart(columns, ((row, potentials[row]) for row in left), entropy, policy, look, count)
+    if look is not None:
+        solved = {*range(len(potentials))} - {*left}
+        _show(columns, ((row, potentials[row]) for row in sorted(solved)), policy, look)
     return columns
 
 
@@ -132,6 +145,8 @@ def solve_jets(
     entropy: bool = False,
     policy: Policy = DEFAULT,
     rates: Rates = NO_RATES,
+    look: Look | None = None,
+    count: bool = True,
 ) -> Columns:
     """Inference on jets of equal numbers of particles.
 
@@ -145,6 +160,10 @@ def solve_jets(
         What the model takes besides momenta.
     entropy : bool
         Whether the entropies of the posteriors are wanted.
+    look : callable, optional
+        Is given the place and the posterior of each that can be solved.
+    count : bool
+        Whether to count trees also where that takes as long as all the rest.
     """
     m, n, _ = momenta.shape
     columns = Columns.blank(m, n)
@@ -158,8 +177,13 @@ def solve_jets(
         products = minkowski_products(np.take(momenta.T, lanes, axis=-1))
         stack = Stack((one.code(),), np.arange(m), [products], *params)
         left = _solve_together(columns, stack, entropy)
-    models = ((row, model(momenta[row], **of_jet(parameters, rates, row))) for row in left)
-    _solve_apart(columns, models, entropy, policy)
+
+    def models(rows: Iterable[int]) -> Iterator[tuple[int, Potential]]:
+        return ((row, model(momenta[row], **of_jet(parameters, rates, row))) for row in rows)
+
+    _solve_apart(columns, models(left), entropy, policy, look, count)
+    if look is not None:
+        _show(columns, models(sorted({*range(m)} - {*left})), policy, look)
     return columns
 
 
@@ -270,24 +294,45 @@ def _solve_apart(
     potentials: Iterable[tuple[int, Potential]],
     entropy: bool,
     policy: Policy,
+    look: Look | None,
+    count: bool,
 ) -> None:
     """One potential after the other, each with its row."""
     for row, potential in potentials:
         check_stop()
         try:
-            _fill(columns, row, potential, entropy, policy)
+            post = policy.solve(potential, threads=1)
+            _fill(columns, row, post, entropy, count)
+            if look is not None:
+                look(row, post)
         except StoppedError:
             raise
         except Exception as error:  # a user's function may raise anything
             columns.errors[row] = explain(error)
 
 
-def _fill(columns: Columns, i: int, potential: Potential, entropy: bool, policy: Policy) -> None:
-    post = policy.solve(potential, threads=1)
+def _show(
+    columns: Columns,
+    potentials: Iterable[tuple[int, Potential]],
+    policy: Policy,
+    look: Look,
+) -> None:
+    """Look at the posteriors of what was solved side by side."""
+    for row, potential in potentials:
+        check_stop()
+        try:
+            look(row, policy.solve(potential, threads=1))
+        except StoppedError:
+            raise
+        except Exception as error:  # a user's function may raise anything
+            columns.errors[row] = explain(error)
+
+
+def _fill(columns: Columns, i: int, post: BasePosterior, entropy: bool, count: bool) -> None:
     columns.method[i] = METHODS.index(post.method)
     log_partition = None if post.method == "sparse" else post.log_partition
     if isinstance(post, Posterior) and post.is_exact:
-        columns.n_trees[i] = post.n_trees
+        columns.n_trees[i] = post.n_trees if count or post.n_leaves <= MOST_LEAVES else -1
     else:
         error = post.log_partition_error
         columns.log_partition_error[i] = math.nan if error is None else error

@@ -2,16 +2,17 @@
 
 Columns come as an Arrow table or record batch, as a Parquet file has them, or as an Awkward array.
 The four components are looked for in the columns themselves (each a list of numbers per jet), or
-inside one column (a list of records per jet), under the names that `vector` knows: E, px, py, pz,
-or pt, phi, one of eta, rapidity, theta and pz, and mass or E.
+inside one column (a list of records per jet), or inside a column of jets that have such a column,
+under the names that `vector` knows: E, px, py, pz, or pt, phi, one of eta, rapidity, theta and pz,
+and mass or E. With one more level of lists, rows are events, each with a list of jets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from hctrellis.support.printable import printable
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
+Fields: TypeAlias = Mapping[tuple[str, ...], Sequence[str]]
 COMPONENTS = ("E", "px", "py", "pz")
 ENERGIES = ("e", "energy")  # the first one present counts; upper and lower case are alike
 AXES, PLAIN_AXES, PLAIN_ENERGY = ("px", "py", "pz"), ("x", "y", "z"), "t"
@@ -37,6 +39,7 @@ EXPECTED = (
     "one of eta, rapidity, theta, pz, and mass or E): one column with lists of such records, or "
     "four columns with lists of numbers"
 )
+INSIDE = "."  # between a column and one of its records
 _SHOWN_COLUMNS = 12
 
 
@@ -46,22 +49,34 @@ class Place:
 
     Attributes
     ----------
-    column : str or None
-        The column that holds the records; None if the components are columns.
+    path : tuple of str
+        The column that holds the records; or a column of records, and that column of theirs; empty
+        if the components are columns.
     names : tuple of str
         The names of the four components.
     system : tuple of str
         What these components are: E, px, py, pz, or mass or E, pt, phi, and one of `ALONG`.
     """
 
-    column: str | None
+    path: tuple[str, ...]
     names: tuple[str, ...]
     system: tuple[str, ...] = COMPONENTS
 
     @property
+    def shown(self) -> str:
+        """Its columns, for messages."""
+        return INSIDE.join(self.path) or ", ".join(self.names)
+
+    @property
     def columns(self) -> list[str]:
         """The columns to read."""
-        return [*self.names] if self.column is None else [self.column]
+        return [self.path[0]] if self.path else [*self.names]
+
+    def is_called(self, column: str) -> bool:
+        """Whether a user means this place by the name of a column."""
+        if not self.path:
+            return column in self.names
+        return column in (self.path[-1], INSIDE.join(self.path))
 
 
 @dataclass(frozen=True)
@@ -76,11 +91,14 @@ class Particles:
         Numbers of particles of the jets.
     errors : dict from int to str
         What is known to be wrong with a jet, by position; such a jet has no momenta here.
+    jets_per_event : int64 array or None
+        Numbers of jets of the events that they were nested in, if they were.
     """
 
     momenta: FloatArray
     sizes: IntArray
     errors: dict[int, str]
+    jets_per_event: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -110,42 +128,47 @@ class Particles:
 
 
 def find(
-    fields: Mapping[str, Sequence[str]],
+    fields: Fields,
     what: str,
     column: str | None = None,
-    vectors: Sequence[str | None] = (),
+    vectors: Sequence[tuple[str, ...]] = (),
+    numbers: Collection[tuple[str, ...]] = (),
 ) -> Place:
     """Find the momenta among columns.
 
     Parameters
     ----------
     fields : mapping
-        The names inside each column; none for a column of numbers or texts.
+        The names of the columns, under (), and of what is inside them, under their paths.
     what : str
         What has these columns, for messages.
     column : str, optional
         The column with the momenta, or one of the four.
-    vectors : sequence of str or None
-        The columns (None for the whole array) that are `vector` arrays with other components.
+    vectors : sequence of tuple of str
+        The paths that are `vector` arrays with other components.
+    numbers : collection of tuple of str
+        The paths of numbers without any list around: the momentum of a jet, if there are others.
     """
-    names: dict[str | None, Sequence[str]] = {None: [*fields], **dict(fields.items())}
-    others = [name for name in names if name not in vectors]
-    places = [Place(name, *found) for name in others if (found := _components(names[name]))]
-    places += [Place(name, COMPONENTS) for name in vectors]
+    others = [path for path in fields if path not in vectors]
+    places = [Place(path, *found) for path in others if (found := _components(fields[path]))]
+    places += [Place(path, COMPONENTS) for path in vectors]
     if column is not None:
-        places = [place for place in places if column in place.columns]
-        if column not in fields:
+        places = [place for place in places if place.is_called(column)]
+        if not places and column not in fields[()]:
             raise ValueError(f"{what} has no column {column!r:.80}; found {_show(fields)}")
     if len(places) > 1:
-        shown = " or ".join(", ".join(place.columns) for place in places)
+        places = [p for p in places if not all((*p.path, name) in numbers for name in p.names)]
+    if len(places) > 1:
+        shown = " or ".join(place.shown for place in places)
+        one = INSIDE.join(places[-1].path) or places[-1].names[0]
         raise ValueError(
             f"{what} has momenta in several columns ({printable(shown):.200}); say which to "
-            f"take, such as column={places[-1].columns[0]!r:.80} (--column on the command line)"
+            f"take, such as column={one!r:.80} (--column on the command line)"
         )
     if not places:
-        looked = fields if column is None else {column: fields[column]}
+        looked = fields if column is None else {(): [column], (column,): fields.get((column,), ())}
         raise ValueError(f"{what} has no momenta: {EXPECTED}; found {_show(looked)}")
-    _refuse_twins(names[places[0].column], places[0], what)
+    _refuse_twins(fields[places[0].path], places[0], what)
     return places[0]
 
 
@@ -206,7 +229,7 @@ def _cartesian(names: Sequence[str]) -> tuple[str, ...] | None:
 
 def _refuse_twins(names: Sequence[str], place: Place, what: str) -> None:
     """Refuse a component that is there twice, or in two spellings."""
-    where = what if place.column is None else f"{place.column!r:.80} of {what}"
+    where = f"{place.shown!r:.80} of {what}" if place.path else what
     for component in place.names:
         twins = [name for name in names if name.lower() == component.lower()]
         if len(twins) > 1:
@@ -214,27 +237,36 @@ def _refuse_twins(names: Sequence[str], place: Place, what: str) -> None:
             raise ValueError(f"{where} has {printable(shown):.200}; rename one")
 
 
-def _show(fields: Mapping[str, Sequence[str]]) -> str:
-    if not fields:
+def _show(fields: Fields) -> str:
+    names = fields[()]
+    if not names:
         return "no columns"
     shown = [
-        f"{name}[{', '.join(inner)}]" if inner else name
-        for name, inner in [*fields.items()][:_SHOWN_COLUMNS]
+        f"{name}[{', '.join(inner)}]" if (inner := fields.get((name,), ())) else name
+        for name in names[:_SHOWN_COLUMNS]
     ]
-    more = ", ..." if len(fields) > _SHOWN_COLUMNS else ""
+    more = ", ..." if len(names) > _SHOWN_COLUMNS else ""
     return f"the columns {printable(', '.join(shown)):.200}{more}"
 
 
 def find_in_schema(schema: Any, what: str, column: str | None = None) -> Place:
     """Find the momenta in an Arrow schema."""
-    return find({field.name: _inner(field.type) for field in schema}, what, column)
+    kinds = {(field.name,): field.type for field in schema}
+    for path, kind in [*kinds.items()]:
+        kinds |= {(*path, field.name): field.type for field in _records(kind)}
+    fields = {path: [field.name for field in _records(kind)] for path, kind in kinds.items()}
+    known: dict[tuple[str, ...], list[str]] = {(): [field.name for field in schema]}
+    known |= {path: names for path, names in fields.items() if names or len(path) == 1}
+    alone = {path for path, kind in kinds.items() if not _is_list(kind)}
+    numbers = {path for path in alone if path[:1] in alone}
+    return find(known, what, column, (), numbers)
 
 
-def _inner(kind: Any) -> list[str]:
-    """The names inside an Arrow type: of a list of records, or of a record of lists."""
-    if _is_list(kind):
+def _records(kind: Any) -> list[Any]:
+    """The fields of an Arrow type: of records, or of lists of records."""
+    while _is_list(kind):
         kind = kind.value_type
-    return [field.name for field in kind] if arrow().types.is_struct(kind) else []
+    return [*kind] if arrow().types.is_struct(kind) else []
 
 
 def _is_list(kind: Any) -> bool:
@@ -249,32 +281,60 @@ def _is_list(kind: Any) -> bool:
 
 def from_arrow(columns: Any, place: Place, what: str) -> Particles:
     """The particles of an Arrow table or record batch."""
-    if place.column is None:
+    if not place.path:
         return _join([columns.column(name) for name in place.names], place, what)
+    parts = [columns.column(place.path[0])] * len(place.names)
+    for depth in range(1, len(place.path) + 1):
+        inner = place.path[depth:]
+        parts = [
+            _inside(part, inner[0] if inner else name)
+            for part, name in zip(parts, place.names, strict=True)
+        ]
+    return _join(parts, place, what)
+
+
+def _inside(column: Any, name: str) -> Any:
+    """A field of records, or of lists of records, as lists of the same lengths."""
     import pyarrow.compute as pc
 
-    column = columns.column(place.column)
-    if arrow().types.is_struct(column.type):
-        return _join([pc.struct_field(column, name) for name in place.names], place, what)
-    particles = pc.list_flatten(column)
-    values = [_numbers(pc.struct_field(particles, name), name, what) for name in place.names]
-    return Particles(cartesian(values, place.system), _lengths(column), {})
+    pa = arrow()
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return _inside(column.chunk(0), name)
+        parts = [_inside(chunk, name) for chunk in column.chunks]
+        return pa.chunked_array(parts) if parts else _inside(pa.array([], column.type), name)
+    if not _is_list(column.type):
+        return pc.struct_field(column, name)
+    inner = _inside(pc.list_flatten(column), name)
+    ends = np.concatenate([[0], np.cumsum(_lengths(column))])
+    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), inner)
 
 
 def from_awkward(array: Any, column: str | None = None, what: str = "the array") -> Particles:
     """The particles of an Awkward array: records, or a `vector` array of momenta."""
-    with ONE_AT_A_TIME:
-        import awkward as ak
-
-    holders = {None: array, **{name: array[name] for name in array.fields}}
-    fields = {name: array[name].fields for name in array.fields}
-    place = find(fields, what, column, [name for name in holders if _is_vector(holders[name])])
-    holder = holders[place.column]
+    holders: dict[tuple[str, ...], Any] = {(): array}
+    for path in [(name,) for name in array.fields]:
+        holders[path] = array[path]
+        holders |= {(*path, name): array[(*path, name)] for name in array[path].fields}
+    fields = {path: holder.fields for path, holder in holders.items() if len(path) < 2}
+    fields |= {path: holder.fields for path, holder in holders.items() if holder.fields}
+    vectors = [path for path, holder in holders.items() if _is_vector(holder)]
+    numbers = {path for path, holder in holders.items() if path and holder.ndim < 2}
+    place = find(fields, what, column, vectors, numbers)
+    holder = holders[place.path]
     parts = [
         holder[name] if name in holder.fields else getattr(holder, name) for name in place.names
     ]
+    return from_lists(parts, place, what)
+
+
+def from_lists(parts: Sequence[Any], place: Place, what: str) -> Particles:
+    """The particles of Awkward arrays of the four components."""
+    with ONE_AT_A_TIME:
+        import awkward as ak
+
     lists = [ak.to_arrow(ak.to_packed(part), extensionarray=False) for part in parts]
-    return _join(lists, Place(None, place.names, place.system), what)
+    return _join(lists, place, what)
 
 
 def _is_vector(holder: Any) -> bool:
@@ -284,14 +344,17 @@ def _is_vector(holder: Any) -> bool:
 
 def from_fields(jet: Any, what: str) -> FloatArray:
     """The momenta of one jet given as a NumPy array of records, as those of `vector` are."""
-    place = find(dict.fromkeys(jet.dtype.names, ()), what)
+    place = find({(): jet.dtype.names}, what)
     return cartesian([np.asarray(jet[name], float) for name in place.names], place.system)
 
 
 def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:
-    """The particles of four columns of lists."""
+    """The particles of four columns of lists, or of lists of lists: events with jets."""
     import pyarrow.compute as pc
 
+    events = None
+    if all(_is_list(part.type) and _is_list(part.type.value_type) for part in lists):
+        lists, events = _unnested(lists, place, what)
     for part, name in zip(lists, place.names, strict=True):
         if not _is_list(part.type):
             raise ValueError(
@@ -311,7 +374,23 @@ def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:
         _numbers(pc.list_flatten(part), name, what)
         for part, name in zip(kept, place.names, strict=True)
     ]
-    return Particles(cartesian(values, place.system), np.where(equal, lengths[0], 0), errors)
+    sizes = np.where(equal, lengths[0], 0)
+    return Particles(cartesian(values, place.system), sizes, errors, events)
+
+
+def _unnested(lists: Sequence[Any], place: Place, what: str) -> tuple[list[Any], IntArray]:
+    """The jets of all events in four columns, and how many each event has."""
+    import pyarrow.compute as pc
+
+    counts = [_lengths(part) for part in lists]
+    for other, name in zip(counts, place.names, strict=True):
+        if (other != counts[0]).any():
+            event = int(np.flatnonzero(other != counts[0])[0])
+            raise ValueError(
+                f"event {event} of {what} has {counts[0][event]} jets by {place.names[0]:.80} and "
+                f"{other[event]} by {name:.80}; expected as many lists of each"
+            )
+    return [pc.list_flatten(part) for part in lists], counts[0]
 
 
 def _lengths(lists: Any) -> IntArray:
@@ -326,8 +405,8 @@ def _numbers(values: Any, name: str, what: str) -> FloatArray:
     pa = arrow()
     if _is_list(values.type):
         raise ValueError(
-            f"{what} has lists of lists of {name}; expected one list of particles per jet (flatten "
-            "events into jets first, for instance with awkward.flatten)"
+            f"{what} has lists of lists of lists of {name}; expected a list of particles for each "
+            "jet, or a list of jets for each event (awkward.flatten takes one level away)"
         )
     known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
     if not any(is_kind(values.type) for is_kind in known):

@@ -14,6 +14,8 @@ from hctrellis.support.imports import ONE_AT_A_TIME
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hctrellis.support.types import IntArray
+
 REASONS = 3  # error messages that a summary keeps
 COUNTED = {
     "log_partition",
@@ -53,18 +55,28 @@ class BatchResult:
 
     The columns are
 
+    - ``event``: the number of its event, of jets that are nested in events;
     - ``n_leaves``: number of leaves;
     - ``log_partition``, ``map_log_weight``: log Z and the log weight of the MAP tree; -inf if every
       tree is forbidden. Beyond ``max_leaves`` the tree is the best that was found, and log Z is
       null where only a bound is known;
     - ``map_tree``: the MAP tree in Newick format; null if every tree is forbidden;
     - ``n_trees``: the exact number of trees of non-zero weight: 64-bit integers, or decimals of 38
-      digits if a data set has more than 18 leaves; null where not all trees were considered;
+      digits if a data set has more than 18 leaves; null where not all trees were considered, and
+      where they were not counted (see ``count_trees``);
     - ``method``: "exact", "sparse" (over the trees of a grown trellis) or "sampled";
     - ``log_partition_error``: the standard error of log Z: 0 where it is exact, null where it is
       not known;
     - ``bound``: log Z is not below it;
     - ``entropy``, ``true_log_weight``, ``seconds``: if they were asked for;
+    - ``map_heights``, if asked for: the heights of the MAP tree, in the order of
+      ``Tree.children`` (the root last); null if the model has none;
+    - ``clusters``, if asked for: a list of records, the most probable first, with the ``leaves`` of
+      a cluster (counted from 0), its ``probability`` and the standard ``error`` of that, 0 where it
+      was computed; where the method is "sparse", probabilities are those among the trees of the
+      grown trellis. Null where no probabilities can be given;
+    - ``samples``, if asked for: a list of records with a ``tree`` in Newick format and its
+      ``log_weight``; where the method is "sampled", trees of a chain are not independent;
     - ``repaired``, of jets: how many space-like particles were put on their mass shells (see
       ``on_shell`` of `Ginkgo`);
     - ``error``: what was wrong with a data set, null if nothing. With an error, all columns that
@@ -86,6 +98,8 @@ class BatchResult:
         Where the table is, if it is not in memory.
     parts : tuple
         Arrow tables, or the paths of the Parquet files in that folder, in order.
+    jets_per_event : int64 array or None
+        Numbers of jets of the events that they were nested in, if they were.
     """
 
     n_rows: int
@@ -95,6 +109,7 @@ class BatchResult:
     reasons: dict[int, str]
     folder: Path | None
     parts: tuple[Any, ...]
+    jets_per_event: IntArray | None = None
 
     @classmethod
     def from_parts(
@@ -113,7 +128,7 @@ class BatchResult:
         return arrow().concat_tables(parquet().read_table(path) for path in self.parts)
 
     def to_awkward(self) -> Any:
-        """The table as an Awkward array of records.
+        """The table as an Awkward array of records; a list of them for each event, if jets had one.
 
         Numbers of trees beyond 64 bits become floating-point numbers, since Awkward has no such
         integers.
@@ -126,7 +141,8 @@ class BatchResult:
         if pa.types.is_decimal(table.schema.field("n_trees").type):
             place = table.schema.get_field_index("n_trees")
             table = table.set_column(place, "n_trees", table["n_trees"].cast(pa.float64()))
-        return ak.from_arrow(table)
+        flat = ak.from_arrow(table)
+        return flat if self.jets_per_event is None else ak.unflatten(flat, self.jets_per_event)
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame; numbers of trees beyond 64 bits are Python integers."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hctrellis.batch.chunks import Wanted, longest_first, solve_chunk
-from hctrellis.batch.engines import as_engine
+from hctrellis.batch.engines import as_engine, workers_of
+from hctrellis.batch.extras import Extras
 from hctrellis.batch.inputs import as_source
 from hctrellis.batch.lanes import COUNTABLE_LEAVES, EXACT_LEAVES
 from hctrellis.batch.result import BatchResult
-from hctrellis.batch.store import Folder, Memory
+from hctrellis.batch.store import Folder, Memory, begun_size
 from hctrellis.sampling.policy import Beyond, Policy
 from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.arrow import arrow
@@ -35,6 +37,11 @@ def infer_many(
     out: str | PathLike[str] | None = None,
     overwrite: bool = False,
     entropy: bool = False,
+    heights: bool = False,
+    count_trees: bool = False,
+    clusters: float | None = None,
+    samples: int | None = None,
+    seed: int = 0,
     true_trees: Iterable[Tree | str | None] | str | None = None,
     seconds: bool = False,
     max_leaves: int = EXACT_LEAVES,
@@ -59,15 +66,17 @@ def infer_many(
     data : list or iterator of Potential, or jets
         Jets are an Awkward array (a list per jet of records E, px, py, pz, or a `vector` array of
         momenta), `hctrellis.simulate.Jets`, an Arrow table, a list of arrays of shape (n, 4), of
-        NumPy arrays of records or of lists of `vector` objects, or the path of a Parquet file, of
-        several, or of a folder with some, which are read piece by piece. Momenta may also be given
-        as pt, phi, one of eta, rapidity, theta and pz, and mass (which counts, if both are there)
-        or E.
+        NumPy arrays of records or of lists of `vector` objects, or the path of a Parquet or ROOT
+        file (``file.root:tree``, if it has several trees), of several, or of a folder with some,
+        which are read piece by piece. Momenta may also be given as pt, phi, one of eta, rapidity,
+        theta and pz, and mass (which counts, if both are there) or E. With one more level of lists,
+        jets are nested in events, and `BatchResult.to_awkward` nests the answers alike.
     potential : Ginkgo, JetMass, "ginkgo" or "jetmass", optional
         The model of the jets; simulated jets bring their own.
     column : str, optional
         Which column of a table, array or file to take the momenta from, if several have momenta:
-        the column of records, or one of the four columns of components.
+        the column of records (such as "constituents", or "jets.constituents" if they are inside
+        the records of another), or one of the four columns of components.
     out : path, optional
         A folder for Parquet files, written chunk by chunk; nothing is kept in memory. A run that
         was stopped, however it happened, continues where it stopped when it is called again with
@@ -77,6 +86,18 @@ def infer_many(
         Remove what an earlier run left in that folder.
     entropy : bool
         Whether to compute the entropies of the posteriors, too.
+    heights : bool
+        Whether to give the heights of the MAP trees; of jets, the invariant masses of clusters.
+    count_trees : bool
+        Whether to count trees also where that takes as long as all the rest, with more than 13
+        leaves; with fewer they are counted anyway.
+    clusters : float, optional
+        List the clusters of at least this probability, with their probabilities.
+    samples : int, optional
+        Number of trees to draw from each posterior. This and `clusters` take a posterior for each
+        data set, one after the other, which takes longer than all the rest.
+    seed : int
+        Of these samples; the same seed gives the same trees, however the work is divided.
     true_trees : iterable of Tree, str or None, optional
         A tree for each data set (in Newick format, if not a `Tree`) whose log weight is wanted; for
         jets in a file the name of a column. Leaves of jets are called 0, 1, ...
@@ -100,13 +121,15 @@ def infer_many(
     workers : int, optional
         Number of threads or processes; as many as cores by default.
     chunk_size : int, optional
-        Number of data sets computed and written together.
+        Number of data sets computed and written together; by default from their number and sizes
+        and the number of workers, or as the run did that is continued.
     progress : bool or callable, optional
         True shows a progress bar; a callable is called as progress(data sets done, in all).
     **parameters
         Those of the model of the jets: ``lam``, ``t_cut``, ..., and ``on_shell``, which says
         whether jets with space-like particles are repaired or refused (see `Ginkgo`). ``lam`` and
-        ``lam_root`` may be arrays with a number for each jet, if the jets are in memory.
+        ``lam_root`` may be the name of a column with a number for each jet, or an array of such
+        numbers if the jets are in memory.
 
     Returns
     -------
@@ -133,10 +156,28 @@ def infer_many(
     source = as_source(data, potential, column, true_trees, parameters, lasting=out is not None)
     policy = Policy.of(max_leaves, beyond, precision, time_limit, 0)
     most = policy.max_leaves
-    size = source.chunk_size(most) if chunk_size is None else as_count(chunk_size, "chunk_size")
+    if chunk_size is not None:
+        size = as_count(chunk_size, "chunk_size")
+    else:  # whoever begins a folder decides, so that others can continue
+        begun = None if out is None or overwrite else begun_size(Path(out))
+        size = begun or source.chunk_size(most, workers_of(scheduler, workers))
     largest = source.largest(most)
-    wide = most > COUNTABLE_LEAVES and (largest is None or largest > COUNTABLE_LEAVES)
-    wanted = Wanted(entropy, true_trees is not None, seconds, wide, policy, source.jets)
+    large = most > COUNTABLE_LEAVES and (largest is None or largest > COUNTABLE_LEAVES)
+    wide = large and bool(count_trees)
+    extras = Extras.of(clusters, samples, seed)
+    nested = source.jets_per_event
+    wanted = Wanted(
+        entropy,
+        true_trees is not None,
+        seconds,
+        wide,
+        policy,
+        source.jets,
+        bool(heights),
+        bool(count_trees),
+        extras,
+        nested is not None,
+    )
     with (
         followed(progress, "data sets") as show,
         _as_store(out, source, wanted, size, overwrite) as store,
@@ -148,7 +189,7 @@ def infer_many(
                 store.add(index, table)
                 show(store.n_rows, source.rows)
         show(store.n_rows, store.n_rows)
-        return store.result()
+        return replace(store.result(), jets_per_event=nested)
 
 
 def _as_store(
@@ -157,6 +198,7 @@ def _as_store(
     if out is None:
         return Memory(size)
     settings = {**source.settings(), "data_sets": source.rows, **_limits(wanted.policy)}
+    settings |= {**wanted.extras.settings(), **({"count_trees": True} if wanted.count else {})}
     return Folder(Path(out), settings, wanted.schema(), size, overwrite)
 
 

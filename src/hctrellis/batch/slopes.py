@@ -84,17 +84,20 @@ class DataSets:
     def __len__(self) -> int:
         return len(self.potentials)
 
-    def work(self, values: Values) -> Iterator[Work]:
-        """Pieces of work that together find log Z and derivatives of all data sets."""
+    def work(self, values: Values, threads: int) -> Iterator[Work]:
+        """Pieces of work that find log Z and derivatives of all data sets, long ones first.
+
+        threads : of each data set that is solved by itself
+        """
         models = [model.with_parameters(**values) for model in self.potentials]
-        for size in np.unique(self.sizes):
+        for size in np.unique(self.sizes)[::-1]:
             rows = np.flatnonzero(self.sizes == size)
             names = self.names if self.is_compiled else ()
             stacks, left = sort_into_stacks([_with_values(models[row], names) for row in rows])
             for stack in stacks:
                 yield from _pieces(stack, rows, len(names))
             for row in left:
-                yield _apart(models[rows[row]], int(rows[row]), names)
+                yield _apart(models[rows[row]], int(rows[row]), names, threads)
 
 
 class JetSets:
@@ -136,24 +139,25 @@ class JetSets:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def work(self, values: Values) -> Iterator[Work]:
-        """Pieces of work that together find log Z and derivatives of all jets."""
+    def work(self, values: Values, threads: int) -> Iterator[Work]:
+        """As `DataSets.work`."""
         parameters = self.parameters | dict(values)
+        large = np.flatnonzero(self.sizes > MOST_LEAVES)
+        for row in large[np.argsort(-self.sizes[large], kind="stable")].tolist():
+            start = self._starts[row]
+            jet = self.model(self._momenta[start : start + self.sizes[row]], **parameters)
+            yield _apart(jet, row, self.names, threads)
         one = _with_values(self.model([[1.0, 0.0, 0.0, 0.0]], **parameters), self.names)
         codes = tuple(code for part in one.parts if (code := part.code()) is not None)
         params = [
             np.array([p for part in one.parts for p in part.params(r)]) for r in (False, True)
         ]
-        for size, products in self._products.items():
+        for size, products in reversed(self._products.items()):
             rows = np.flatnonzero(self.sizes == size)
             width = products.shape[-1]
             spread = [np.repeat(each[:, None], width, axis=1) for each in params]
             stack = Stack(codes, np.arange(len(rows)), [products] * len(codes), *spread)
             yield from _pieces(stack, rows, len(self.names))
-        for row in np.flatnonzero(self.sizes > MOST_LEAVES).tolist():
-            start = self._starts[row]
-            jet = self.model(self._momenta[start : start + self.sizes[row]], **parameters)
-            yield _apart(jet, row, self.names)
 
 
 def log_partitions(
@@ -181,9 +185,9 @@ def _answers(
     sets: DataSets | JetSets, values: Values, threads: int | None, n_values: int
 ) -> FloatArray:
     answers = np.empty((len(sets), 1 + n_values))
-    pieces = sets.work(values)
     number = threads or default_threads()
-    if number == 1:
+    pieces = sets.work(values, number if len(sets) == 1 else 1)
+    if number == 1 or len(sets) == 1:
         found: Any = (piece() for piece in pieces)
         for rows, part in found:
             check_stop()
@@ -233,11 +237,11 @@ def _solve(stack: Stack, n_values: int) -> tuple[IntArray, FloatArray]:
     return stack.rows, answers[: len(stack.rows)]
 
 
-def _apart(model: Potential, row: int, names: Sequence[str]) -> Work:
+def _apart(model: Potential, row: int, names: Sequence[str], threads: int) -> Work:
     """One data set by itself."""
 
     def solve() -> tuple[IntArray, FloatArray]:
-        solution = FullTrellis(model.n_leaves).solve(model, threads=1)
+        solution = FullTrellis(model.n_leaves).solve(model, threads)
         found = np.full((1, 1 + len(names)), np.nan)
         found[0, 0] = solution.log_partition
         if names and solution.log_partition > -np.inf:

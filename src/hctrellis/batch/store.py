@@ -38,6 +38,16 @@ SHOWN_CHANGES = 2  # of settings, in a message
 MAX_PARTS = 100_000  # names have five digits
 
 
+def begun_size(folder: Path) -> int | None:
+    """The size of the chunks of the run that was begun in a folder, if one was."""
+    try:
+        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        size = found["settings"]["chunk_size"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return size if isinstance(size, int) and size > 0 else None
+
+
 class Store(ABC):
     """Keeps the tables of chunks."""
 

@@ -41,6 +41,7 @@ STRANGERS = 32, 4  # chains from uniform trees, and trees of each, that a trelli
 PLAIN_STRANGERS = 8, 1  # the same for potentials that only NumPy can evaluate
 STRANGERS_INSIDE = 0.9  # the share of them that must be inside for it to count as converged
 BEAM_WIDTH = 100
+BEAM_JOINS = 4_000_000  # width times leaves squared: a beam over 1,000 leaves would take minutes
 SEARCH_SHARE = 0.4  # of the time, at most, before the first round
 RESTARTS_PER_LEAF = 100  # of local search, at most
 
@@ -246,7 +247,8 @@ class _Growing:
         """The trees of quick searches, as children; kernels are compiled on the way."""
         from hctrellis.search import beam_search, greedy, local_search
 
-        width = min(self.potential.n_leaves, BEAM_WIDTH)
+        n = self.potential.n_leaves
+        width = min(n, BEAM_WIDTH, max(1, BEAM_JOINS // n**2))
         trees = [greedy(self.potential)]
         with suppress(TooLargeError):  # a beam needs far more memory than all else here
             trees += beam_search(self.potential, width, width)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.chains.chains import Chains, Records
+from hctrellis.chains.chains import Chains, LateError, Records
 from hctrellis.clusters import n_trees
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 KEPT_SHARE = 0.5  # of a population that is effective after it is weighed for the next heat
 FINEST = 1e-9  # the least step between two heats
-
-
-class LateError(Exception):
-    """There was no time to end."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ def anneal(
         log_partition += top + math.log(weights.mean())
         drawn = _systematic(weights, n_chains, rng)
         starts = population.children.reshape(size, -1, 2)[drawn]
-        population = chains.run(starts, np.full(n_chains, heat), rng, n_records, n_moves)
+        population = chains.run(starts, np.full(n_chains, heat), rng, n_records, n_moves, late)
         origins = np.repeat(origins[drawn], n_records)
         used.append(heat)
         trail.append(population.children[n_chains // 2, -1])

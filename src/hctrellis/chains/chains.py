@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 PENALTY = 10.0  # of a forbidden split, times heat / (1 - heat)
 LEAVES_MOVED = 2_000_000  # moves times leaves of one call, which Ctrl-C has to wait for
 PLAIN_MOVED = 2_000  # the same for potentials that only NumPy can evaluate
+
+
+class LateError(Exception):
+    """There was no time to end."""
 
 
 class Records(NamedTuple):
@@ -96,13 +100,19 @@ class Chains:
         rng: np.random.Generator,
         n_records: int,
         n_moves: int,
+        late: Callable[[], bool] = lambda: False,
     ) -> Records:
-        """Run a chain from each start at its heat; every `n_moves` moves its tree is recorded."""
+        """Run a chain from each start at its heat; every `n_moves` moves its tree is recorded.
+
+        Raises `LateError` if it is late before the end.
+        """
         most = LEAVES_MOVED if self.is_compiled else PLAIN_MOVED
         moved = max(1, len(starts) * n_moves * self.potential.n_leaves)
         at_once = max(1, most // moved)
         found = []
         for first in range(0, n_records, at_once):
+            if first > 0 and late():
+                raise LateError
             count = min(at_once, n_records - first)
             uniforms = rng.random((len(starts), count, n_moves, 2))
             found.append(self.run_with(starts, heats, uniforms))

@@ -37,6 +37,19 @@ def cluster_codes(children: SmallArray | IntArray) -> IntArray:
     return found
 
 
+def split_codes(children: SmallArray | IntArray) -> IntArray:
+    """Codes of the splits of trees, shape (trees, n - 1): the same for the same two clusters."""
+    n = children.shape[1] + 1
+    leaves = np.broadcast_to(leaf_codes(n), (len(children), n))
+    nodes = np.concatenate([leaves, cluster_codes(children)], axis=1).view(np.uint64)
+    sides = np.take_along_axis(
+        nodes, children.reshape(len(children), -1).astype(np.int64), axis=1
+    ).reshape(children.shape)
+    sides = (sides ^ (sides >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    sides ^= sides >> np.uint64(29)  # so that a sum tells {a, b} from {c, d} with a ^ b = c ^ d
+    return np.asarray((sides[..., 0] + sides[..., 1]).view(np.int64))
+
+
 def member_codes(members: BoolArray) -> IntArray:
     """The codes of clusters given as rows of a boolean matrix."""
     codes = np.where(members, leaf_codes(members.shape[1]), 0)

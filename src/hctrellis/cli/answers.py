@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -22,8 +22,10 @@ from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.progress import Progress, bar
 from hctrellis.tables.cells import Cells, Options
 from hctrellis.tables.items import as_items
-from hctrellis.tables.result import MOVED_LEAVES, Clustering
-from hctrellis.tables.work import SLOW_LEAVES, Wish, as_mask, as_names, work
+from hctrellis.tables.result import Clustering
+from hctrellis.tables.speech import on_command_line
+from hctrellis.tables.wish import Wish
+from hctrellis.tables.work import as_mask, as_names, work
 from hctrellis.treefiles.sample import BURN_IN
 
 
@@ -58,6 +60,8 @@ class Request:
     time_limit: float = TIME_LIMIT
     max_clusters: int | None = None
     certify: bool = False
+    second_opinion: bool | None = None
+    sensitivity: bool | None = None
     title: str | None = None
     quiet: bool = False
 
@@ -75,7 +79,7 @@ def find(request: Request, console: Console) -> Clustering:
     known = answers.posterior.diagnostics
     told = {known.verdict} if known is not None else set()
     said = dict.fromkeys(str(warning.message) for warning in caught)
-    answers.notes.extend(text for text in said if text not in told)
+    answers.notes.extend(on_command_line(text) for text in said if text not in told)
     answers.settings.append(("Time", f"{time.perf_counter() - start:.1f} s"))
     return answers
 
@@ -92,19 +96,13 @@ def _from_cells(request: Request, cells: Cells, console: Console) -> Clustering:
         precision=request.precision,
         time_limit=request.time_limit,
         max_clusters=request.max_clusters,
+        second_opinion=request.second_opinion,
+        sensitivity=request.sensitivity,
+        certify=request.certify,
         reading=request.reading,
     )
     hidden = request.quiet or not console.is_terminal
-    answers = work(items, wish, partial(_bars, hidden))
-    post = answers.posterior
-    with _bars(hidden, "answers at half and twice beta", post.n_leaves < SLOW_LEAVES):
-        _ = answers.moves
-    if request.report is not None and post.is_exact and post.n_leaves > MOVED_LEAVES:
-        answers.notes.append(
-            f"for more than {MOVED_LEAVES} items the report does not show how the answers move "
-            "with beta, which would take three times as long; try other values of --beta"
-        )
-    return answers
+    return replace(work(items, wish, partial(_bars, hidden)), speak=on_command_line)
 
 
 def _bars(hidden: bool, what: str, short: bool) -> AbstractContextManager[Progress]:

@@ -51,8 +51,9 @@ ABOUT_JETS = (
     "the log likelihood of that tree."
 )
 ABOUT_BATCH = (
-    "Inference on every jet of a Parquet file, exact up to [bold]--max-leaves[/bold].\n\n"
-    "The jets are lists of particles E, px, py, pz: in one column of records, or in four columns. "
+    "Inference on every jet of some files, exact up to [bold]--max-leaves[/bold].\n\n"
+    "The jets are lists of particles E, px, py, pz (or pt, eta, phi, mass): in one column of "
+    "records, or in four columns; they may be nested in events. "
     "The answers (log Z, best tree, number of trees, ...) go to a folder of Parquet files, part "
     "by part; a run that was stopped or killed continues if the same command is given again.\n\n"
     "Exit code: 0 if all is well, 3 if some jets failed (their rows say why), 1 if the run failed, "
@@ -331,8 +332,8 @@ def infer(
             help="How a merge is weighed: the height of a linkage (average, the default, single, "
             "complete, ward or centroid), dasgupta for Dasgupta's cost (the default for "
             "--similarities, unless some are negative) or correlation-clustering; contrasts: a "
-            "model of tables that is fitted to the table and needs no beta. Linkages of "
-            "similarities take 1 - similarity.",
+            "model of tables that is fitted to the table and needs no beta (the default for two "
+            "to nine columns). Linkages of similarities take 1 - similarity.",
         ),
     ] = None,
     metric: Annotated[
@@ -585,8 +586,30 @@ def infer(
     ] = None,
     certify: Annotated[
         bool,
-        typer.Option("--certify", help="Prove that the best tree is best, or how close it is."),
+        typer.Option(
+            "--certify",
+            help="Prove that the best tree is best, or how close it is, in --time-limit seconds.",
+        ),
     ] = False,
+    second_opinion: Annotated[
+        bool | None,
+        typer.Option(
+            "--second-opinion/--no-second-opinion",
+            rich_help_panel=MODEL,
+            help="Ask another model of the table, too: contrasts beside a model with beta, average "
+            "linkage beside contrasts.",
+            show_default="for up to 20 items",
+        ),
+    ] = None,
+    sensitivity: Annotated[
+        bool | None,
+        typer.Option(
+            "--sensitivity/--no-sensitivity",
+            rich_help_panel=MODEL,
+            help="Also give the probabilities at half and twice beta.",
+            show_default="for up to 20 items",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     if math.isnan(time_limit):
@@ -641,6 +664,8 @@ def infer(
             time_limit=time_limit,
             max_clusters=max_clusters,
             certify=certify,
+            second_opinion=second_opinion,
+            sensitivity=sensitivity,
             title=title,
             quiet=quiet,
         )
@@ -706,11 +731,20 @@ def jets(
 
 @app.command(help=ABOUT_BATCH)
 def batch(
-    jets: Annotated[Path, typer.Argument(metavar="FILE", help="A Parquet file with jets.")],
+    jets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Parquet or ROOT files with jets (file.root:tree, if it has several trees), or a "
+            "folder of them.",
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the answers.")
     ],
-    lam: Annotated[float, typer.Option(metavar="X", help="Decay rate.")],
+    lam: Annotated[
+        str, typer.Option(metavar="X", help="Decay rate: a number, or a column with one per jet.")
+    ],
     potential: Annotated[
         JetModel, typer.Option(case_sensitive=False, help="The model of a splitting.")
     ] = JetModel.ginkgo,
@@ -719,7 +753,8 @@ def batch(
         typer.Option(metavar="T", help="Squared mass below which nothing splits (ginkgo)."),
     ] = None,
     lam_root: Annotated[
-        float | None, typer.Option(metavar="X", help="Decay rate of the first splitting (ginkgo).")
+        str | None,
+        typer.Option(metavar="X", help="That of the first splitting, likewise (ginkgo)."),
     ] = None,
     column: Annotated[
         str | None,
@@ -749,6 +784,24 @@ def batch(
         ),
     ] = Beyond.sparse,
     entropy: Annotated[bool, typer.Option("--entropy", help="Also compute entropies.")] = False,
+    heights: Annotated[
+        bool, typer.Option("--heights", help="Also give the invariant masses in the best trees.")
+    ] = False,
+    count_trees: Annotated[
+        bool,
+        typer.Option("--count-trees", help="Count trees also of large jets, which takes longer."),
+    ] = False,
+    clusters: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", min=0, max=1, help="Also list the clusters of at least this probability."
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Also draw so many trees from each posterior."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of these trees.")] = 0,
     true_trees: Annotated[
         str | None,
         typer.Option(
@@ -792,7 +845,7 @@ def batch(
         raise typer.BadParameter("jetmass has no threshold and only one rate, --lam")
     if potential is JetModel.jetmass and non_stop:
         raise typer.BadParameter("jetmass has no threshold, hence no --non-stop")
-    from hctrellis.cli.batch import run_batch
+    from hctrellis.cli.batch import as_rate, run_batch
 
     code = run_batch(
         jets,
@@ -800,15 +853,20 @@ def batch(
         quiet,
         overwrite,
         potential=potential.value,
-        lam=lam,
+        lam=as_rate(lam),
         t_cut=t_cut,
-        lam_root=lam_root,
+        lam_root=None if lam_root is None else as_rate(lam_root),
         column=column,
         on_shell={"always": True, "never": False}.get(on_shell),
         non_stop=non_stop or None,
         max_leaves=max_leaves,
         beyond=beyond.value,
         entropy=entropy,
+        heights=heights,
+        count_trees=count_trees,
+        clusters=clusters,
+        samples=samples,
+        seed=seed,
         true_trees=true_trees,
         seconds=seconds,
         scheduler=scheduler,

@@ -1,4 +1,4 @@
-"""``hctrellis batch``: exact inference on all jets of a Parquet file."""
+"""``hctrellis batch``: inference on all jets of some files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from hctrellis.support.progress import bar
 SOME_FAILED = 3
 
 
-def run_batch(jets: Path, output: Path, quiet: bool, overwrite: bool, **options: Any) -> int:
+def as_rate(text: str) -> float | str:
+    """A rate as it is written, or the name of a column with one for each jet."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def run_batch(jets: list[Path], output: Path, quiet: bool, overwrite: bool, **options: Any) -> int:
     """Run a batch, show its progress and a summary, and return the exit code."""
     start = time.perf_counter()
     reached: tuple[int, int | None] = (0, 0)

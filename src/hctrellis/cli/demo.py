@@ -28,6 +28,7 @@ from hctrellis.support.files import replaced
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
     from hctrellis.trust.beta import SensitivityRow
+    from hctrellis.trust.opinions import SecondOpinion
 
 QUESTION = (
     "Does Diplococcus pneumoniae belong with the streptococci, and Streptococcus fecalis not?"
@@ -61,6 +62,8 @@ class DemoAnswers:
         The answers at beta / 2, beta and 2 beta.
     rule : float
         The beta that the rule of thumb for tables of few columns gives.
+    opinion : SecondOpinion
+        What contrasts say, a model that needs no beta.
     first_seconds, seconds : float
         Time of the first inference, which also compiles or loads the kernels, and of another.
     """
@@ -69,6 +72,7 @@ class DemoAnswers:
     post: hct.Posterior
     moves: list[SensitivityRow]
     rule: float
+    opinion: SecondOpinion
     first_seconds: float
     seconds: float
 
@@ -137,7 +141,9 @@ def find(beta: float) -> DemoAnswers:
     clusters = dict.fromkeys((WITH_NEWCOMER, WITH_OUTSIDER, *best))
     moves = sensitivity(make, table, beta, clusters, post.trellis)
     rule = choose_beta(make, table, rng=0).beta
-    return DemoAnswers(data, post, moves, rule, *seconds)
+    other = hct.infer(hct.Contrasts(table, labels=data.labels))
+    opinion = hct.second_opinion(post, other, ("average linkage", "contrasts"))
+    return DemoAnswers(data, post, moves, rule, opinion, *seconds)
 
 
 def by_hand(findings: DemoAnswers) -> str:
@@ -145,6 +151,18 @@ def by_hand(findings: DemoAnswers) -> str:
     return (
         f"beta = {findings.beta:g} was chosen by hand; the rule of thumb for tables of few columns "
         f"(the peak of the heat capacity) gives {findings.rule:g}."
+    )
+
+
+def without_beta(findings: DemoAnswers) -> str:
+    """What a model without beta says of the question."""
+    other = findings.opinion.posterior
+    new, old = (
+        spoken(other.cluster_probability(names)) for names in (WITH_NEWCOMER, WITH_OUTSIDER)
+    )
+    return (
+        f"A model that needs no beta (contrasts, fitted to the table) gives {new} and {old}: it is "
+        "what hctrellis infer shows first for a table of so few columns."
     )
 
 
@@ -188,12 +206,13 @@ def page_options(findings: DemoAnswers) -> dict[str, Any]:
     return {
         "title": "Sixteen bacteria, three antibiotics",
         "question": QUESTION,
-        "answer": [verdict(findings.post), HISTORY],
+        "answer": [verdict(findings.post), without_beta(findings), HISTORY],
         "watch": [WITH_NEWCOMER, WITH_OUTSIDER],
         "table": data.values,
         "columns": data.columns,
         "groups": [f"Gram-{stain}" for stain in data.gram],
         "sensitivity": findings.moves,
+        "second_opinion": findings.opinion,
         "settings": [
             ("Table", "log10 of the concentrations, columns standardised"),
             ("Distance", "Euclidean; merge height = average linkage"),
@@ -216,6 +235,7 @@ def show(findings: DemoAnswers, console: Console) -> None:
     console.print("\n[bold]How the answer moves with beta[/bold]")
     console.print(_moves(findings.moves))
     console.print(by_hand(findings), highlight=False)
+    console.print(without_beta(findings), highlight=False)
     console.print("[bold]The most probable tree[/bold], with the probability of every cluster")
     tree = drawn(post)
     tree.highlight_words([*STREPTOCOCCI, NEWCOMER, OUTSIDER], style="bold")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from hctrellis.tables.speech import on_command_line
+
 EXTRA = ("typer", "rich")
 FAILED = 1
 INTERRUPTED = 130
@@ -25,7 +27,9 @@ def explain(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         odd = error.object[error.start : error.end]
         return f"the character {odd!r:.40} in a name or text cannot be written in UTF-8; replace it"
-    if isinstance(error, ValueError | OSError | ImportError):
+    if isinstance(error, ValueError):
+        return on_command_line(str(error))
+    if isinstance(error, OSError | ImportError):
         return str(error)
     if isinstance(error, MemoryError):
         return f"there is not enough memory ({str(error) or 'no more was given'}); use fewer items"

@@ -18,6 +18,7 @@ from hctrellis.cli.outputs import check_outputs, write_outputs
 from hctrellis.posterior.lookup import Lookup
 from hctrellis.report.words import (
     GRADES,
+    about_best,
     grade,
     interval,
     log_z,
@@ -32,11 +33,13 @@ from hctrellis.report.words import (
 from hctrellis.support.printable import show_probability
 from hctrellis.tables.flat import all_single
 from hctrellis.tables.result import Clustering
+from hctrellis.tables.speech import on_command_line
 
 PROBABLE = GRADES[2][0]  # clusters from this probability on are listed
 SHOWN_CLUSTERS = 30
 LEAST_SHOWN = 5
 DRAWN_LEAVES = 80  # up to which the tree is drawn in the terminal
+CERTIFY = " (--certify searches for a proof, for --time-limit seconds)"
 PIPE_WIDTH = 1000  # of lines that do not go to a terminal
 
 
@@ -47,14 +50,12 @@ def run_infer(request: Request) -> None:
     answers = find(request, errors)
     if request.flat is not None and request.n_clusters is None and answers.posterior.is_reliable:
         alone = all_single(answers.flat())
-        answers.notes.extend([alone.replace("n_clusters", "--n-clusters")] if alone else [])
+        answers.notes.extend([on_command_line(alone)] if alone else [])
     if not request.quiet:
         console = Console(highlight=False)
         if not console.is_terminal:
             console = Console(highlight=False, width=PIPE_WIDTH)
         show(answers, console)
-        if request.certify:
-            console.print(Text(certified(answers.posterior, request)))
         for note in dict.fromkeys(answers.notes):
             errors.print(Text(f"note: {note}"))
     for line in write_outputs(request, answers):
@@ -80,8 +81,11 @@ def show(answers: Clustering, console: Console) -> None:
         console.print(clusters_table(post, answers.watched, answers))
     if post.is_reliable:
         _show_probable(answers, console)
+    for text in (answers.about_second, answers.about_moves):
+        if text:
+            console.print(Text(on_command_line(text)))
     console.print(Text(_result(post)))
-    for text in (ties(post), not_converged(post)):
+    for text in (_optimality(answers), ties(post), on_command_line(not_converged(post))):
         if text:
             console.print(Text(text), style="bold")
 
@@ -90,13 +94,27 @@ def _with(post: hct.BasePosterior) -> str:
     return ", with the probability of every cluster" if post.is_reliable else ""
 
 
-def certified(post: hct.BasePosterior, request: Request) -> str:
-    """How close the best tree that can be found is to the best there is."""
-    found = hct.solve_map(post.potential, request.time_limit, rng=request.seed)
-    line = f"The best of all trees: {found}, log weight {found.log_weight:z.4f}"
+def _optimality(answers: Clustering) -> str:
+    """How good the tree above is, and what to do to know more."""
+    post, found = answers.posterior, answers.certificate
+    if found is None:
+        known = about_best(post)
+        more = "" if not known or post.optimality.status == "optimal" else CERTIFY
+        exact = answers.wish.certify and post.is_exact and answers.items is not None
+        if exact:
+            return "The tree above is proven optimal: all trees were weighed."
+        return f"The tree above: {_lower(known)}{more}" if known else ""
+    line = f"The tree above: {_lower(about_best(post, answers.optimality))}"
     if found.log_weight > post.map_log_weight and found.tree != post.map_tree:
-        line += f"; it is not the tree above but {found.tree.to_newick()}"
+        line += (
+            f" A better one, {found}, was found on the way (log weight "
+            f"{found.log_weight:z.4f}): {found.tree.to_newick()}"
+        )
     return line
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def drawn(post: hct.BasePosterior) -> Text:
@@ -152,7 +170,11 @@ def clusters_table(
     resampled = {row.cluster: row for row in (answers.bootstrap if answers else None) or ()}
     drawn_trees = interval(post, (1 << post.n_leaves) - 1) is not None
     head = ["probability"]
+    opinion = None if answers is None else answers.second_opinion
+    other = None if opinion is None else Lookup(opinion.posterior)
+    disputed = set() if opinion is None else {each.cluster for each in opinion.disputed}
     head += ["95 % interval"] * drawn_trees + ["half to twice beta"] * bool(ranges)
+    head += [] if opinion is None else [f"by {opinion.names[1]}"]
     head += ["AU", "BP"] * bool(resampled) + ["", "size", "cluster"]
     table = Table(*head, box=None, pad_edge=False)
     for mask in masks:
@@ -163,6 +185,8 @@ def clusters_table(
             row.append("" if between is None else f"{shown(between[0])} to {shown(between[1])}")
         if ranges:
             row.append(ranges.get(names, ""))
+        if other is not None:
+            row.append(with_error(other.estimate(mask)) + ", disputed" * (names in disputed))
         if resampled:
             support = resampled.get(names)
             row += ["", ""] if support is None else [_support(support.au), _support(support.bp)]

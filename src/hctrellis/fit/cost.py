@@ -12,6 +12,7 @@ from hctrellis.batch.slopes import DataSets, JetSets, log_partitions
 from hctrellis.fit.jets import as_jets
 from hctrellis.fit.selection import Selection
 from hctrellis.potentials.base import Potential
+from hctrellis.potentials.contrasts import StudentContrasts
 from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.prior import BetaSplitting
 from hctrellis.support.progress import Progress, silent
@@ -23,8 +24,16 @@ STEP = 1e-4  # relative to the size of a parameter, for differences of derivativ
 IMPOSSIBLE = 1e10  # what a data set that is impossible adds, so that minimisers turn back
 
 
-LEAST = {"lam": 1e-6, "lam_root": 1e-6, "beta": 0.0, "shape": -2 + 1e-6}
-"""Below which some parameters have no meaning."""
+RANGES = {
+    **dict.fromkeys(("lam", "lam_root", "nu"), (1e-6, np.inf)),
+    "beta": (0.0, np.inf),
+    "shape": (-2 + 1e-6, np.inf),
+    "sigma": (1e-12, np.inf),
+    "tau": (0.0, np.inf),
+    "gamma": (-10.0, 10.0),
+}
+"""Beyond which some parameters have no meaning."""
+ANY = (-np.inf, np.inf)
 
 
 class NegativeLogLikelihood:
@@ -101,17 +110,17 @@ class NegativeLogLikelihood:
             models = _potentials(model, data, parameters)
             self.start = _free(models[0].parameters(), free)
             self._sets = DataSets(models, tuple(self.start))
-            kinds = {type(part) for one in models for part in one.parts}
+            others = {type(p).__name__ for one in models for p in one.parts if not _is_density(p)}
         else:
             one = jets.model([[1.0, 0.0, 0.0, 0.0]], **jets.parameters)
             self.start = _free(one.parameters(), free)
             self.selection = jets.selection
             self.seen = jets.seen
             self._sets = JetSets(jets.model, jets.particles, jets.parameters, tuple(self.start))
-            kinds = {jets.model}
-        self.is_density = kinds <= DENSITIES
+            others = set() if _is_density(one) else {jets.model.__name__}
+        self.is_density = not others
         if not self.is_density:
-            warnings.warn(_no_density(kinds), stacklevel=2)
+            warnings.warn(_no_density(others), stacklevel=2)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,7 +170,8 @@ class NegativeLogLikelihood:
             step = np.zeros(len(point))
             step[k] = STEP * max(abs(value), STEP)
             inside = point.copy()
-            inside[k] = max(value, LEAST.get(self.names[k], -np.inf) + step[k])
+            low, high = RANGES.get(self.names[k], ANY)
+            inside[k] = min(max(value, low + step[k]), high - step[k])
             far = self._at(tuple(inside + step))[1] - self._at(tuple(inside - step))[1]
             rows.append(far / (2 * step[k]))
         matrix = np.array(rows)
@@ -187,15 +197,18 @@ class NegativeLogLikelihood:
         return cost, slope
 
 
-DENSITIES: set[type] = {GinkgoDensity, BetaSplitting}
-"""Models whose Z is the probability, or the density, of the data."""
+def _is_density(model: Potential) -> bool:
+    """Whether Z of a model is the probability, or the density, of the data."""
+    if isinstance(model, StudentContrasts):  # columns that count in part are no density
+        return bool(model.effective_columns == model.n_columns)
+    return isinstance(model, GinkgoDensity | BetaSplitting)
 
 
-def _no_density(kinds: set[type]) -> str:
-    names = ", ".join(sorted(kind.__name__ for kind in kinds - DENSITIES))
+def _no_density(kinds: set[str]) -> str:
+    names = ", ".join(sorted(kinds))
     hint = (
         " (for the rates of showers, fit GinkgoDensity)"
-        if any("Ginkgo" in kind.__name__ or "JetMass" in kind.__name__ for kind in kinds)
+        if any("Ginkgo" in kind or "JetMass" in kind for kind in kinds)
         else ""
     )
     return (

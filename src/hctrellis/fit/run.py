@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hctrellis.fit.cost import LEAST, NegativeLogLikelihood
+from hctrellis.fit.cost import ANY, RANGES, NegativeLogLikelihood
 from hctrellis.fit.minimise import Bounds, minimise
 from hctrellis.fit.profile import Interval, Profile, interval_of, profile_of
 from hctrellis.support.progress import Progress, followed, silent
@@ -22,6 +22,8 @@ Minimiser: TypeAlias = Literal["auto", "iminuit", "scipy"]
 
 ONE_SIGMA = math.erf(math.sqrt(0.5))  # the level of an interval of one standard deviation
 MISSED = 15.0  # jets of unseen sizes that are expected: none would be seen once in e^15 times
+FLAT = 1e-6  # curvature in units of parameters that is rounding: errors of 1000 times their value
+SMALL = 1e-3  # parameters that are smaller count as this large
 AT_BOUND = 1e-6  # relative distance to a bound that counts as none
 
 
@@ -118,7 +120,8 @@ class Fit(Mapping[str, Parameter]):
         for name, (value, error, at_bound) in self.items():
             digits = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 6
             text = f"{value:.{digits}f} +- {error:.{digits}f}" if error > 0 else f"{value:.6g}"
-            shown.append(f"{name} = {text}{' (at its bound)' if at_bound else ''}")
+            note = " (at its bound)" if at_bound else "" if error > 0 else " (not determined)"
+            shown.append(f"{name} = {text}{note}")
         sets = f"{self.n_data_sets} data set{'s' if self.n_data_sets > 1 else ''}"
         return f"Fit({', '.join(shown)}; {sets}, log likelihood {self.log_likelihood:.6g})"
 
@@ -139,8 +142,8 @@ def fit(
     """Maximum marginal likelihood: the parameters at which the sum of log Z is largest.
 
     Each log Z is the likelihood of a data set, summed over all trees, if the model is a density
-    of data. That is so for `GinkgoDensity` and `BetaSplitting`; for others a warning says that the
-    maximum is not an estimate.
+    of data. That is so for `GinkgoDensity`, `BetaSplitting` and `Contrasts` whose columns all
+    count; for others a warning says that the maximum is not an estimate.
 
     Parameters
     ----------
@@ -205,6 +208,7 @@ def fit(
     point = dict(zip(cost.names, map(float, found.x), strict=True))
     _warn_if_selected(cost, point)
     errors = np.sqrt(np.diagonal(covariance))
+    _warn_if_flat(cost.names, errors, [_at_bound(point[name], limits[name]) for name in point])
     return Fit(
         point,
         dict(zip(cost.names, errors.tolist(), strict=True)),
@@ -245,15 +249,27 @@ def _warn_if_selected(cost: NegativeLogLikelihood, point: Mapping[str, float]) -
         )
 
 
+def _warn_if_flat(names: Sequence[str], errors: FloatArray, at_bound: Sequence[bool]) -> None:
+    """Warn if the likelihood has no maximum inside the bounds that would tell a parameter."""
+    flat = [n for n, e, b in zip(names, errors, at_bound, strict=True) if not e > 0 and not b]
+    if flat:
+        which = ", ".join(flat)
+        warnings.warn(
+            f"the data do not tell {which}: the likelihood is flat there, or has no maximum, so "
+            "that the value is only where the search ended, and it has no error",
+            stacklevel=3,
+        )
+
+
 def _as_bounds(cost: NegativeLogLikelihood, given: Bounds | None) -> dict[str, tuple[float, float]]:
     """A pair of numbers, perhaps infinite, for each parameter."""
-    found = {name: (LEAST.get(name, -math.inf), math.inf) for name in cost.names}
+    found = {name: RANGES.get(name, ANY) for name in cost.names}
     for name, pair in (given or {}).items():
         if name not in found:
             raise ValueError(f"bounds were given for {name!r:.80}, which is not a free parameter")
         low, high = pair
         low = found[name][0] if low is None else max(found[name][0], float(low))
-        high = math.inf if high is None else float(high)
+        high = found[name][1] if high is None else min(found[name][1], float(high))
         if not low < high:
             raise ValueError(f"the bounds of {name} are empty: {pair!r:.80}")
         found[name] = (low, high)
@@ -267,13 +283,14 @@ def _at_bound(value: float, bounds: tuple[float, float]) -> bool:
 def _covariance(
     cost: NegativeLogLikelihood, x: FloatArray, bounds: Mapping[str, tuple[float, float]]
 ) -> FloatArray:
-    """The inverse of the curvature; NaN for parameters at a bound, or if it is not positive."""
+    """The inverse of the curvature; NaN for parameters at a bound, or if it is flat or rises."""
     inside = np.array(
         [not _at_bound(value, bounds[name]) for name, value in zip(cost.names, x, strict=True)]
     )
     covariance = np.full((len(x), len(x)), np.nan)
     if inside.any():
         curvature = cost.curvature(*x)[np.ix_(inside, inside)]
-        if (np.linalg.eigvalsh(curvature) > 0).all():
+        size = np.maximum(np.abs(x[inside]), SMALL)
+        if (np.linalg.eigvalsh(curvature * np.outer(size, size)) > FLAT).all():
             covariance[np.ix_(inside, inside)] = np.linalg.inv(curvature)
     return covariance

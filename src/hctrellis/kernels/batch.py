@@ -43,9 +43,15 @@ def load_each(arrays, at):
 
 @overload(load_each)
 def _load_each(arrays, at):
-    if len(arrays) == 0:
-        return lambda arrays, at: ()
-    return lambda arrays, at: (load(arrays[0], at), *load_each(arrays[1:], at))
+    """By halves, since a compiler that works through one after the other runs out of stack."""
+    if len(arrays) < 2:
+        return (
+            (lambda arrays, at: (load(arrays[0], at),))
+            if len(arrays) == 1
+            else (lambda arrays, at: ())
+        )
+    half = len(arrays) // 2
+    return lambda arrays, at: load_each(arrays[:half], at) + load_each(arrays[half:], at)
 
 
 def take_each(arrays, at):
@@ -55,9 +61,13 @@ def take_each(arrays, at):
 
 @overload(take_each)
 def _take_each(arrays, at):
-    if len(arrays) == 0:
-        return lambda arrays, at: ()
-    return lambda arrays, at: (arrays[0][at], *take_each(arrays[1:], at))
+    """By halves, since a compiler that works through one after the other runs out of stack."""
+    if len(arrays) < 2:
+        return (
+            (lambda arrays, at: (arrays[0][at],)) if len(arrays) == 1 else (lambda arrays, at: ())
+        )
+    half = len(arrays) // 2
+    return lambda arrays, at: take_each(arrays[:half], at) + take_each(arrays[half:], at)
 
 
 # -- features ----------------------------------------------------------------------------------

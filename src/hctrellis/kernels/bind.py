@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hctrellis.kernels import bound, elementary, simd
-from hctrellis.kernels.compile import INNER, inner, jit_as
+from hctrellis.kernels.compile import INNER, fused, inner, jit_as, lean
 from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, lane_of, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
@@ -44,6 +44,7 @@ _FUNCTIONS = (
     "describe",
 )
 _ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
+_VALUES = ("store_each", "add_each")
 _LEAST_FINITE = -sys.float_info.max
 _FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest, of one function
 _loading = threading.RLock()
@@ -86,10 +87,12 @@ class SplitCode:
         A user's function: may return -inf, and is checked for NaN and +inf.
     forbids : bool
         Whether a function that is not a user's may return x = -inf.
-    role : "weight", "factor" or "value"
-        What becomes of log psi by this function: it is added to the log weight of a split; or it
-        multiplies the weight, so that sums of weights become sums of values; or it is apart from
-        the weight, one of those that `values` returns.
+    role : "weight" or "value"
+        What becomes of log psi by this function: it is added to the log weight of a split; or it is
+        apart from the weight, one of those that `values` returns.
+    shared : int, optional
+        If a number: its features and this many of its first parameters are those of the function
+        before it, and not there again.
     """
 
     pair: Callable[..., Any]
@@ -105,7 +108,8 @@ class SplitCode:
     gains: bool = False
     users: bool = False
     forbids: bool = False
-    role: Literal["weight", "factor", "value"] = "weight"
+    role: Literal["weight", "value"] = "weight"
+    shared: int | None = None
 
 
 def same(size: Any, sums: Any, params: Any) -> tuple[Any, float]:
@@ -140,8 +144,8 @@ def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleT
     text = _adaptor(codes)
     key, lasting = _fingerprint(text, codes)
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_{key}")
-    decorators = {"jit": jit_as(f"{chain[-1]}-{key}", cache=lasting), "inner": inner}
-    module.__dict__.update(_globals(text, codes), **decorators)
+    module.__dict__.update(_globals(text, codes), inner=inner, lean=lean, fused=fused)
+    module.__dict__["jit"] = jit_as(f"{chain[-1]}-{key}", cache=lasting)
     sys.modules[module.__name__] = module
     _run(chain, module.__dict__)
     return module
@@ -153,7 +157,7 @@ def interpret(chain: Sequence[str], scope: Mapping[str, Any]) -> types.ModuleTyp
     For potentials that only NumPy can evaluate.
     """
     module = types.ModuleType(f"{__package__}.{'_'.join(chain)}_interpreted")
-    module.__dict__.update(scope, jit=lambda function: function, inner=lambda function: function)
+    module.__dict__.update(scope, **dict.fromkeys(("jit", "inner", "lean", "fused"), lambda f: f))
     _run(chain, module.__dict__)
     return module
 
@@ -185,7 +189,8 @@ def _is_template(module: str) -> bool:
 def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     """What a template expects: flags, and the functions of the adaptor, compiled."""
     scope: dict[str, Any] = {
-        name: getattr(simd, name) for name in ("load", "pack", "splat", "lane", "gather")
+        name: getattr(simd, name)
+        for name in ("load", "store", "pack", "splat", "lane", "gather", "choose")
     }
     scope |= {"as_terms": as_terms, "pack_terms": pack_terms, "in_range": inner(in_range)}
     scope |= {"log": elementary.log, "lane_of": lane_of}
@@ -201,7 +206,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     inline = ("pair", "leaf", "unchecked_pair") if users else ()
     fused: dict[str, Any] = {
         name: numba.njit(forceinline=name in inline, **INNER)(scope[name])
-        for name in (*_FUNCTIONS, *_ROWS)
+        for name in (*_FUNCTIONS, *_ROWS, *_VALUES)
     }
     if not users:
         fused["unchecked_pair"] = fused["pair"]
@@ -217,7 +222,6 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
         "FACTOR_RANGE": _FACTOR_RANGE * sum(_factor(0, code) != "" for code in codes),
         "LEAF_APART": any(code.leaf is not None for code in codes),
         "CHECKED": any(code.users or code.forbids for code in codes),
-        "AVERAGED": any(code.role == "factor" for code in codes),
         "N_VALUES": sum(code.role == "value" for code in codes),
     }
 
@@ -235,12 +239,16 @@ def _tuple(items: Sequence[str]) -> str:
     return "(" + "".join(f"{item}, " for item in items) + ")"
 
 
+def _items(name: str, places: Sequence[int]) -> str:
+    return _tuple([f"{name}[{i}]" for i in places])
+
+
 def _slice(name: str, start: int, count: int) -> str:
-    return _tuple([f"{name}[{i}]" for i in range(start, start + count)])
+    return _items(name, range(start, start + count))
 
 
 def _adaptor(codes: Sequence[SplitCode]) -> str:
-    n = sum(code.n_features for code in codes)
+    n = sum(code.n_features for code in codes if code.shared is None)
     first_sum, first_feature = 2, 2 + sum(code.n_sums for code in codes)
     columns = range(first_feature, first_feature + n)
     lines = [
@@ -266,6 +274,18 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
         lines += [f"def {name}(left, right, parent, params, cross):", *_terms(of, codes, False)]
         chosen = [_value(i, code) for i, code in enumerate(codes) if code.role == "value"]
         lines.append(f"    return {_tuple(chosen)}")
+    places = [simd.LANES * k for k in range(sum(code.role == "value" for code in codes))]
+    lines += [
+        "def store_each(array, row):",
+        *(f"    store(array, {at}, splat(row[{k}]))" for k, at in enumerate(places)),
+        "    return",
+        "def add_each(array, p, row):",
+        *(
+            f"    store(array, {at}, load(array, {at}) + choose(p, p * row[{k}], 0.0))"
+            for k, at in enumerate(places)
+        ),
+        "    return",
+    ]
     return "\n".join([*_described(codes), *lines]) + "\n"
 
 
@@ -275,6 +295,8 @@ def _described(codes: Sequence[SplitCode]) -> list[str]:
     row: list[str] = []
     start = param = 0
     for i, code in enumerate(codes):
+        if code.shared is not None:
+            continue
         sums, params = _slice("sums", start, code.n_sums), _slice("params", param, code.n_params)
         lines.append(f"    r{i}, o{i} = describe{i}(size, {sums}, {params})")
         row += [f"r{i}[{f}]" for f in range(code.n_features)]
@@ -301,11 +323,22 @@ def _combined(
 def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
     """The lines that compute x and factor of each code."""
     lines = []
+    columns: list[int] = []
+    places: list[int] = []
     feature = param = 0
     for i, code in enumerate(codes):
-        rows = [_slice(side, feature, code.n_features) for side in ("left", "right", "parent")]
+        if code.shared is None:
+            places = [*range(param, param + code.n_params)]
+            columns = [*range(feature, feature + code.n_features)]
+            feature += code.n_features
+            param += code.n_params
+        else:
+            more = code.n_params - code.shared
+            places = [*places[: code.shared], *range(param, param + more)]
+            param += more
+        rows = [_items(side, columns) for side in ("left", "right", "parent")]
         if code.n_params or not code.users:
-            rows.append(_slice("params", param, code.n_params))
+            rows.append(_items("params", places))
         if code.users:
             if one:
                 call = _as_terms(_call(f"{name}{i}", rows))
@@ -317,15 +350,11 @@ def _terms(name: str, codes: Sequence[SplitCode], one: bool) -> list[str]:
         else:
             call = _call(f"{name}{i}", [*rows, "cross"])
         lines.append(f"    x{i}, f{i} = {call}")
-        feature += code.n_features
-        param += code.n_params
     return lines
 
 
 def _factor(i: int, code: SplitCode) -> str:
     """What a code multiplies the weight by, besides e^x; empty if by nothing."""
-    if code.role == "factor":
-        return _value(i, code)
     return f"f{i}" if code.role == "weight" and is_scaled(code) else ""
 
 

@@ -43,6 +43,16 @@ def inner(function: Kernel) -> Kernel:
     return function
 
 
+def lean(function: Kernel) -> Kernel:
+    """The same for one that makes no arrays, without counting references to those it is given."""
+    return function
+
+
+def fused(function: Kernel) -> Kernel:
+    """The same for a function that loops call: it becomes a part of its callers."""
+    return function
+
+
 # -- the weight of a split -----------------------------------------------------------------------
 
 
@@ -82,6 +92,16 @@ def values(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> Row:
 def leaf_values(left: Row, right: Row, parent: Row, params: Row, cross: Any) -> Row:
     """The same where the left child is a single leaf."""
     raise _unbound("leaf_values")
+
+
+def store_each(array: Any, row: Row) -> None:
+    """Write the numbers of `values`, one vector after the other."""
+    raise _unbound("store_each")
+
+
+def add_each(array: Any, p: Any, row: Row) -> None:
+    """Add p times the numbers of `values` to vectors, one after the other; nothing where p is 0."""
+    raise _unbound("add_each")
 
 
 def describe(size: Any, sums: Row, params: Row) -> tuple[Row, Any]:
@@ -146,9 +166,6 @@ NOWHERE = math.inf
 
 CHECKED = True
 """Whether a split may have the log weight -inf, or one that is not a number: users' may."""
-
-AVERAGED = False
-"""Whether the factor of a split has a value in it, of which averages are wanted."""
 
 N_VALUES = 1
 """How many numbers `values` returns."""

@@ -21,11 +21,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from hctrellis.kernels.bound import CROSS, combine, inner, jit
+from hctrellis.kernels.bound import CROSS, combine, fused, inner, jit, lean
 from hctrellis.kernels.keys import mix
 from hctrellis.kernels.listing import list_split
-from hctrellis.kernels.unions import linked, unite, weigh_list
-from hctrellis.support.arrays import EXTREME, LEFT, RIGHT, UP
+from hctrellis.kernels.unions import linked, unite, unite_places, weigh_list
+from hctrellis.support.arrays import (
+    ACROSS,
+    EXTREME,
+    LEFT,
+    MOVED,
+    PLACED,
+    RAISED,
+    REST,
+    RIGHT,
+    SIZE,
+    UP,
+    WITHOUT,
+)
 from hctrellis.support.logs import NEVER, TIE
 
 FEWEST_MOVES = 2  # of a perturbation
@@ -36,14 +48,14 @@ MOST_TRIES = 200  # of each subtree in one climb: rounding must not make it endl
 # -- the tree ----------------------------------------------------------------------------------
 
 
-@inner
+@fused
 def sibling(x, nodes):
     """The other child of the parent of a node."""
     above = nodes[x, UP]
     return nodes[above, LEFT] + nodes[above, RIGHT] - x
 
 
-@inner
+@lean
 def replace_child(parent, old, new, nodes):
     """Make a node the child of another (or the root: parent -1) in place of an old child."""
     nodes[new, UP] = parent
@@ -70,22 +82,35 @@ def insert(s, x, nodes):
     nodes[parent, RIGHT] = s
 
 
-@jit
-def walk(start, nodes, order):
-    """List the nodes of the tree that has a node, from the root down; returns how many."""
-    while nodes[start, UP] >= 0:
-        start = nodes[start, UP]
-    order[0] = start
-    count = 1
-    k = 0
+@lean
+def list_below(x, count, found, tree):
+    """List a node and those below it, parents first, after `count` others; its leaves likewise.
+
+    Returns how many are listed then. Without branches: half of the nodes are leaves, at random.
+    """
+    nodes, order, leaves, joins = tree.nodes, tree.order, tree.leaves, tree.joins
+    order[count] = x
+    k = count
+    count += 1
     while k < count:
         x = order[k]
-        if nodes[x, LEFT] >= 0:
-            order[count] = nodes[x, LEFT]
-            order[count + 1] = nodes[x, RIGHT]
-            count += 2
+        left = nodes[x, LEFT]
+        order[count] = left
+        order[count + 1] = nodes[x, RIGHT]
+        leaves[found] = x
+        joins[k - found] = x
+        count += 2 if left >= 0 else 0
+        found += 0 if left >= 0 else 1
         k += 1
-    return count
+    return count, found
+
+
+@jit
+def walk(start, tree):
+    """List the nodes of the tree that has a node, from the root down; returns how many."""
+    while tree.nodes[start, UP] >= 0:
+        start = tree.nodes[start, UP]
+    return list_below(start, 0, 0, tree)[0]
 
 
 @inner
@@ -96,19 +121,58 @@ def copy_nodes(source, target):
             target[x, column] = source[x, column]
 
 
-@inner
+@lean
+def copy_row(source, target, table):
+    """Copy a row of a table."""
+    for column in range(table.shape[1]):
+        table[target, column] = table[source, column]
+
+
+@lean
+def add_links(x, tree):
+    """Fill the links from an internal node to all leaves from those of its two children."""
+    left, right = tree.nodes[x, LEFT], tree.nodes[x, RIGHT]
+    for link in range(tree.links.shape[0]):
+        a, b, both = tree.links[link, left], tree.links[link, right], tree.links[link, x]
+        for leaf in range(both.size):
+            both[leaf] = linked(link, a[leaf], b[leaf])
+
+
+@lean
+def link_to(link, x, start, stop, tree):
+    """The link between a node and some of the listed leaves."""
+    row, leaves = tree.links[link, x], tree.leaves
+    found = row[leaves[start]]
+    k = start + 1
+    if stop - k >= 8:  # four side by side, none of which waits for another
+        a, b, c, d = found, row[leaves[k]], row[leaves[k + 1]], row[leaves[k + 2]]
+        k += 3
+        while k + 4 <= stop:
+            a = linked(link, a, row[leaves[k]])
+            b = linked(link, b, row[leaves[k + 1]])
+            c = linked(link, c, row[leaves[k + 2]])
+            d = linked(link, d, row[leaves[k + 3]])
+            k += 4
+        found = linked(link, linked(link, a, b), linked(link, c, d))
+    while k < stop:
+        found = linked(link, found, row[leaves[k]])
+        k += 1
+    return found
+
+
+@lean
 def refresh(x, tree, table, model, splits):
     """Recompute what is kept about an internal node from its two children."""
     left, right = tree.nodes[x, LEFT], tree.nodes[x, RIGHT]
-    for link in range(tree.links.shape[0]):
-        for y in range(tree.codes.size):
-            both = linked(link, tree.links[link, left, y], tree.links[link, right, y])
-            tree.links[link, x, y] = both
-            tree.links[link, y, x] = both
+    add_links(x, tree)
+    if tree.links.shape[0] > 0:
+        few, many = (left, right) if table[left, SIZE] < table[right, SIZE] else (right, left)
+        found = list_below(few, 0, 0, tree)[1]
+        for link in range(tree.links.shape[0]):
+            tree.joints[link, ACROSS, x] = link_to(link, many, 0, found, tree)
     tree.codes[x] = tree.codes[left] ^ tree.codes[right]
-    unite(x, left, right, tree.links, left, right, table, model)
-    cross = tree.links[EXTREME, left, right] if CROSS else 0.0
-    list_split(left, right, x, cross, splits)
+    unite(x, left, right, tree.joints, ACROSS, x, table, model)
+    list_split(left, right, x, tree.joints[EXTREME, ACROSS, x] if CROSS else 0.0, splits)
     fine = weigh_list(splits, table, model)
     tree.log_psi[x] = splits.log_psi[0]
     return fine
@@ -120,8 +184,8 @@ def plant(nodes, tree, table, model, splits):
     fine = True
     old, codes = tree.nodes.copy(), tree.codes.copy()
     copy_nodes(nodes, tree.nodes)
-    for k in range(walk(0, nodes, tree.order) - 1, -1, -1):
-        x = tree.order[k]
+    order = tree.order[: walk(0, tree)].copy()
+    for x in order[::-1]:
         if nodes[x, LEFT] < 0:
             continue
         a, b = tree.codes[nodes[x, LEFT]], tree.codes[nodes[x, RIGHT]]
@@ -135,116 +199,173 @@ def plant(nodes, tree, table, model, splits):
 # -- moves -------------------------------------------------------------------------------------
 
 
-@inner
-def prune(left_over, tree, table, model, splits):
-    """Describe the nodes above a subtree that was cut, without its leaves; returns how many.
+@lean
+def link_rest(link, depth, y, before, found, tree):
+    """The link between a node beside the path up from a subtree that was cut, and what is below.
 
-    Their splits are the first to be weighed.
+    The listed leaves are those of what is below, then, from `before` on, those of y. What is below
+    is made of `depth + 1` nodes that are beside the path.
     """
-    nodes, links, path = tree.nodes, tree.links, tree.order
+    if before <= (found - before) * (depth + 1):
+        return link_to(link, y, 0, before, tree)
+    between = link_to(link, tree.beside[0], before, found, tree)
+    for k in range(1, depth + 1):
+        between = linked(link, between, link_to(link, tree.beside[k], before, found, tree))
+    return between
+
+
+@lean
+def prune(left_over, tree, table, model, splits):
+    """Describe the nodes above a subtree that was cut, without its leaves.
+
+    Returns how many they are, and how many nodes there are without the subtree: tree.order has
+    them, parents first. The splits of the former are the first to be weighed.
+    """
+    nodes, joints, order = tree.nodes, tree.joints, tree.order
     n_nodes = tree.codes.size
-    to_s, inside = n_nodes, n_nodes + 1
-    path[0] = below = row = left_over
-    x = nodes[left_over, UP]
     depth = 0
+    x = nodes[left_over, UP]
     while x >= 0:
-        y = sibling(below, nodes)
-        for link in range(links.shape[0]):
-            between = links[link, left_over, y]
-            for k in range(1, depth + 1):
-                between = linked(link, between, links[link, path[k], y])
-            links[link, inside, x] = between
-            links[link, to_s, x] = linked(link, links[link, to_s, below], links[link, to_s, y])
-        unite(n_nodes + x, row, y, links, inside, x, table, model)
-        list_split(row, y, n_nodes + x, links[EXTREME, inside, x] if CROSS else 0.0, splits)
-        tree.above[x] = depth
         depth += 1
-        path[depth] = y
+        x = nodes[x, UP]
+    count, found = list_below(left_over, depth, 0, tree)
+    tree.beside[0] = below = row = left_over
+    x = nodes[left_over, UP]
+    for k in range(depth):
+        order[depth - 1 - k] = tree.joins[depth - 1 - k] = x
+        y = sibling(below, nodes)
+        before = found
+        count, found = list_below(y, count, found, tree)
+        for link in range(joints.shape[0]):
+            joints[link, WITHOUT, x] = link_rest(link, k, y, before, found, tree)
+        unite(n_nodes + x, row, y, joints, WITHOUT, x, table, model)
+        list_split(row, y, n_nodes + x, joints[EXTREME, WITHOUT, x] if CROSS else 0.0, splits)
+        tree.beside[k + 1] = y
         below = x
         row = n_nodes + x
+        tree.rows[x] = row
         x = nodes[x, UP]
-    return depth
+    return depth, count
 
 
-@inner
-def list_places(s, count, tree, table, model, splits):
-    """List the splits that putting s back makes, two for each place but one for the root."""
-    links = tree.links
-    n_nodes = tree.codes.size
-    to_s, inside, with_s = n_nodes, n_nodes + 1, 2 * n_nodes
-    for x in tree.order[:count]:
-        row = x if tree.above[x] < 0 else n_nodes + x
-        unite(with_s + x, row, s, links, to_s, x, table, model)
-        list_split(row, s, with_s + x, links[EXTREME, to_s, x] if CROSS else 0.0, splits)
-        a = tree.nodes[x, UP]
-        if a >= 0:
-            y = sibling(x, tree.nodes)
-            cross = 0.0
+@lean
+def reach(s, count, tree):
+    """Fill the links between a subtree that was cut and all nodes without it, which are listed."""
+    nodes = tree.nodes
+    n_leaves = tree.links.shape[2]
+    joins = tree.joins[: (count - 1) // 2]
+    for link in range(tree.links.shape[0]):
+        row, to = tree.links[link, s], tree.joints[link, MOVED]
+        for leaf in range(n_leaves):
+            to[leaf] = row[leaf]
+        for x in joins[::-1]:
+            to[x] = linked(link, to[nodes[x, LEFT]], to[nodes[x, RIGHT]])
+
+
+@lean
+def list_places(s, depth, count, tree, table, model, splits):
+    """List the splits that putting s back makes: for each place but the first, that above it too.
+
+    The first place is above the root.
+    """
+    joints, nodes, rows, listed = tree.joints, tree.nodes, tree.rows, splits.rows
+    with_s = 2 * tree.codes.size
+    unite_places(s, count, with_s, joints, tree.order, rows, table, model)
+    for k in range(count):
+        x = tree.order[k]
+        at = depth + 2 * k
+        listed[at, 0], listed[at, 1], listed[at, 2] = rows[x], s, with_s + x
+        if CROSS:
+            splits.cross[at] = joints[EXTREME, MOVED, x]
+        if k > 0:
+            a, y = nodes[x, UP], sibling(x, nodes)
+            listed[at - 1, 0], listed[at - 1, 1] = with_s + x, rows[y]
+            listed[at - 1, 2] = with_s + a
             if CROSS:
-                old = links[EXTREME, x, y] if tree.above[a] < 0 else links[EXTREME, inside, a]
-                cross = combine(old, links[EXTREME, to_s, y])
-            other = y if tree.above[y] < 0 else n_nodes + y
-            list_split(with_s + x, other, with_s + a, cross, splits)
+                old = joints[EXTREME, ACROSS if rows[a] == a else WITHOUT, a]
+                splits.cross[at - 1] = combine(old, joints[EXTREME, MOVED, y])
+    splits.number[0] = depth + 2 * count - 1
 
 
-@inner
+@fused
 def barred(log_psi):
     """1 for a forbidden split, else 0."""
     return 1 if log_psi == -np.inf else 0
 
 
-@inner
+@fused
 def finite(log_psi):
     """The log weight of a split, 0 if it is forbidden."""
     return 0.0 if log_psi == -np.inf else log_psi
 
 
-@inner
+@lean
+def any_barred(depth, count, tree, splits):
+    """Whether any split of the tree is forbidden, or any that is made by putting s back."""
+    found = False
+    for k in range(depth + 2 * count - 1):
+        found |= splits.log_psi[k] == -np.inf
+    for x in range(tree.log_psi.size):
+        found |= tree.log_psi[x] == -np.inf
+    return found
+
+
+@lean
 def add_gains(depth, count, tree, splits):
     """Fill gain and bars of all places from the weights of the listed splits."""
-    gain, bars = tree.gain, tree.bars
-    k = depth
-    for x in tree.order[:count]:
-        place = splits.log_psi[k]
-        a = tree.nodes[x, UP]
-        gain[1, x] = 0.0
-        bars[1, x] = 0
-        if a >= 0:
-            k += 1
-            new = splits.log_psi[k]
-            old = tree.log_psi[a] if tree.above[a] < 0 else splits.log_psi[tree.above[a]]
-            gain[1, x] = gain[1, a] + (finite(new) - finite(old))
+    gain, bars, parts, nodes = tree.gain, tree.bars, tree.parts, tree.nodes
+    for x in range(tree.log_psi.size):
+        parts[REST, x] = tree.log_psi[x]
+    for k in range(depth):
+        parts[REST, tree.order[depth - 1 - k]] = splits.log_psi[k]
+    tree.barred[0] = any_barred(depth, count, tree, splits)
+    x = tree.order[0]
+    parts[PLACED, x] = splits.log_psi[depth]
+    gain[0, x], gain[1, x] = finite(splits.log_psi[depth]), 0.0
+    bars[0, x], bars[1, x] = barred(splits.log_psi[depth]), 0
+    for k in range(1, count):
+        x = tree.order[k]
+        at = depth + 2 * k
+        a = nodes[x, UP]
+        new, placed = splits.log_psi[at - 1], splits.log_psi[at]
+        old = parts[REST, a]
+        parts[RAISED, x], parts[PLACED, x] = new, placed
+        if tree.barred[0]:
             bars[1, x] = bars[1, a] + (barred(new) - barred(old))
-        gain[0, x] = gain[1, x] + finite(place)
-        bars[0, x] = bars[1, x] + barred(place)
-        k += 1
+            bars[0, x] = bars[1, x] + barred(placed)
+            new, old, placed = finite(new), finite(old), finite(placed)
+        above = gain[1, a] + (new - old)
+        gain[1, x] = above
+        gain[0, x] = above + placed
+    if not tree.barred[0]:
+        bars[0, :] = 0
 
 
-@jit
-def weigh_moves(s, tree, table, model, splits):
+@lean
+def weigh_places(s, tree, table, model, splits):
     """Cut the subtree at s and weigh all places for it.
 
     Returns its old sibling, the number of places (tree.order) and whether all log psi are fine.
     The differences of gain and bars between two places are those between the trees.
     """
-    n_nodes = tree.codes.size
     left_over = cut(s, tree.nodes)
-    for link in range(tree.links.shape[0]):
-        for x in range(n_nodes):
-            tree.links[link, n_nodes, x] = tree.links[link, s, x]
-    depth = prune(left_over, tree, table, model, splits)
-    count = walk(left_over, tree.nodes, tree.order)
-    list_places(s, count, tree, table, model, splits)
+    depth, count = prune(left_over, tree, table, model, splits)
+    reach(s, count, tree)
+    list_places(s, depth, count, tree, table, model, splits)
     fine = weigh_list(splits, table, model)
     add_gains(depth, count, tree, splits)
-    x = tree.nodes[left_over, UP]
-    while x >= 0:
-        tree.above[x] = -1
-        x = tree.nodes[x, UP]
+    for x in tree.order[:depth]:
+        tree.rows[x] = x
     return left_over, count, fine
 
 
-@inner
+@jit
+def weigh_moves(s, tree, table, model, splits):
+    """The same, for Python."""
+    return weigh_places(s, tree, table, model, splits)
+
+
+@lean
 def best_place(count, tree):
     """The place with the fewest bars, and of these the one with the largest gain."""
     gain, bars = tree.gain[0], tree.bars[0]
@@ -255,7 +376,7 @@ def best_place(count, tree):
     return best
 
 
-@inner
+@lean
 def try_later(x, tree):
     """Put a subtree into the bag."""
     if not tree.waiting[x]:
@@ -264,43 +385,72 @@ def try_later(x, tree):
         tree.bag[-1] += 1
 
 
-@jit
-def place(s, x, left_over, tree, table, model, splits):
-    """Put back a subtree that was cut, as the sibling of x, and recompute what changes.
+@lean
+def place(s, x, left_over, tree, table):
+    """Put back a subtree that was cut and weighed, as the sibling of x.
 
-    That is what is above its old and its new place, up to where the two paths meet. These nodes and
-    their children are to be tried next.
+    What changes is above its old and its new place, up to where the two paths meet. Returns how
+    many nodes these are (tree.order).
     """
-    nodes = tree.nodes
-    insert(s, x, nodes)
-    parent = nodes[s, UP]
-    a = parent
-    while a >= 0:
-        tree.above[a] = 0
-        a = nodes[a, UP]
+    nodes, joints, parts, codes = tree.nodes, tree.joints, tree.parts, tree.codes
+    n_nodes = codes.size
     changed = tree.order
+    a = nodes[x, UP]
+    while a >= 0:
+        tree.above[a] = True
+        a = nodes[a, UP]
     count = 0
     meet = nodes[left_over, UP]
-    while meet >= 0 and tree.above[meet] < 0:
+    while meet >= 0 and not tree.above[meet]:
+        copy_row(n_nodes + meet, meet, table)
+        tree.log_psi[meet] = parts[REST, meet]
+        for link in range(joints.shape[0]):
+            joints[link, ACROSS, meet] = joints[link, WITHOUT, meet]
+        codes[meet] ^= codes[s]
+        add_links(meet, tree)
         changed[count] = meet
         count += 1
         meet = nodes[meet, UP]
-    a = parent
+    insert(s, x, nodes)
+    parent = nodes[s, UP]
+    copy_row(2 * n_nodes + x, parent, table)
+    tree.log_psi[parent] = parts[PLACED, x]
+    for link in range(joints.shape[0]):
+        joints[link, ACROSS, parent] = joints[link, MOVED, x]
+    codes[parent] = codes[x] ^ codes[s]
+    add_links(parent, tree)
+    changed[count] = parent
+    count += 1
     met = False
+    below = parent
+    a = nodes[parent, UP]
     while a >= 0:
-        tree.above[a] = -1
+        tree.above[a] = False
         if not met:
+            met = a == meet
+            y = sibling(below, nodes)
+            tree.log_psi[a] = parts[RAISED, x]
+            for link in range(joints.shape[0]):
+                old = joints[link, WITHOUT if met else ACROSS, a]
+                joints[link, ACROSS, a] = linked(link, old, joints[link, MOVED, y])
+            if not met:  # where they meet, the cluster is the same as before
+                copy_row(2 * n_nodes + a, a, table)
+                codes[a] ^= codes[s]
+                add_links(a, tree)
             changed[count] = a
             count += 1
-            met = a == meet
+        below = x = a
         a = nodes[a, UP]
-    fine = True
-    for a in changed[:count]:
-        fine = refresh(a, tree, table, model, splits) and fine
-        for node in nodes[a]:
+    return count
+
+
+@lean
+def try_near(count, tree):
+    """Put the first listed nodes, their children and parents into the bag."""
+    for a in tree.order[:count]:
+        for node in tree.nodes[a]:
             if node >= 0:
                 try_later(node, tree)
-    return fine
 
 
 # -- the search --------------------------------------------------------------------------------
@@ -354,12 +504,12 @@ def climb(most, tree, table, model, splits, rng):
         tree.waiting[s] = False
         if tree.nodes[s, UP] < 0:
             continue
-        old, count, fine = weigh_moves(s, tree, table, model, splits)
+        old, count, fine = weigh_places(s, tree, table, model, splits)
         new = best_place(count, tree)
         fewer = tree.bars[0, new] - tree.bars[0, old]
         gain = tree.gain[0, new] - tree.gain[0, old]
         if fewer < 0 or (fewer == 0 and gain > least):
-            fine = place(s, new, old, tree, table, model, splits) and fine
+            try_near(place(s, new, old, tree, table), tree)
         else:
             insert(s, old, tree.nodes)
     return fine
@@ -373,12 +523,13 @@ def perturb(tree, table, model, splits, rng):
         s = draw(tree.codes.size, rng)
         if tree.nodes[s, UP] < 0:
             continue
-        old = cut(s, tree.nodes)
-        new = tree.order[draw(walk(old, tree.nodes, tree.order), rng)]
+        old, count, good = weigh_places(s, tree, table, model, splits)
+        new = tree.order[draw(count, rng)]
+        fine = fine and good
         if new == old:
             insert(s, old, tree.nodes)
         else:
-            fine = place(s, new, old, tree, table, model, splits) and fine
+            try_near(place(s, new, old, tree, table), tree)
     return fine
 
 
@@ -388,7 +539,7 @@ def write_children(tree, children):
     n_leaves = children.shape[0] + 1
     number = np.arange(tree.codes.size)
     made = n_leaves
-    for k in range(walk(0, tree.nodes, tree.order) - 1, -1, -1):
+    for k in range(walk(0, tree) - 1, -1, -1):
         x = tree.order[k]
         if x >= n_leaves:
             children[made - n_leaves, 0] = number[tree.nodes[x, LEFT]]

@@ -9,6 +9,7 @@ from hctrellis.kernels.door import IS_COMPILING, numba
 from hctrellis.kernels.kept import keep
 
 INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called only by kernels
+LEAN: Any = {**INNER, "_nrt": False}  # without counting references
 
 
 def jit(function: Callable[..., Any], *, cache: bool = True) -> Callable[..., Any]:
@@ -36,3 +37,19 @@ def inner(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", **INNER)(function)
     return compiled
+
+
+def lean(function: Callable[..., Any], *, into_callers: bool = False) -> Callable[..., Any]:
+    """An `inner` function that makes no arrays, and does not count references to those it is given.
+
+    Numba would count those to each array of each tuple, in every call of one function by another:
+    some hundred times in a move of a Markov chain, which takes as long as the move.
+    """
+    options = {**LEAN, "forceinline": into_callers}
+    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return compiled
+
+
+def fused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A `lean` function that becomes a part of each of its callers: for what loops call."""
+    return lean(function, into_callers=True)

@@ -27,7 +27,6 @@ import math
 import numpy as np
 
 from hctrellis.kernels.bound import (
-    AVERAGED,
     CROSS,
     LEAF_APART,
     SCALED,
@@ -84,17 +83,9 @@ def solve_cluster(parent, tables, params, distances):
 
 @inner
 def write_cluster(parent, reference, top, acc, best, rest, node):
-    """Write the two numbers of a cluster.
-
-    If averages are wanted, both are known, and the average of the value over the splits of the
-    cluster takes the place of its own weight.
-    """
+    """Write the two numbers of a cluster."""
     own = node[parent] if node.size > 0 else 0.0
-    if AVERAGED:
-        possible = rest[parent] > 0.0 and own > FORBIDDEN
-        share = exp2(own + reference - best[parent]) if possible else 0.0
-        node[parent] = acc * share / rest[parent] if possible else 0.0
-    elif not acc < np.inf:
+    if not acc < np.inf:
         best[parent] = NEVER
         rest[parent] = np.nan
     elif reference < FORBIDDEN or own < FORBIDDEN or acc == 0.0:
@@ -203,8 +194,6 @@ def finish(highs, low_bits, tables, cross_tables, params, root_params, work, par
         )
         for block in range(LANES):
             mask = index[block] | low
-            if AVERAGED and block > 0 and index[block] == index[block - 1]:
-                continue  # it is written, in the place of what it would be written from
             write_cluster(
                 mask, lane(peak, block), lane(top, block), lane(acc, block), best, rest, node
             )

@@ -12,51 +12,57 @@ e^bar. With heat 1 and bar -inf this is the posterior.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from hctrellis.kernels.bound import inner, jit
+from hctrellis.kernels.bound import inner, jit, lean
 from hctrellis.kernels.climb import (
     insert,
     place,
     plant,
     totals,
-    weigh_moves,
+    weigh_places,
     write_children,
 )
+from hctrellis.kernels.elementary import exp2
 from hctrellis.support.arrays import LEFT, RIGHT, UP
+from hctrellis.support.logs import LOG2E
 
-NEGLIGIBLE = -45.0  # the logarithm of a share that no sum of doubles notices
+NEGLIGIBLE = -64.0  # log2 of a share that no sum of doubles notices
 
 
-@inner
+@lean
 def draw_place(count, heat, bar, uniform, tree):
     """Draw a place for the subtree that was cut, by a number from 0 to 1."""
-    gain, bars, sums = tree.gain[0], tree.bars[0], tree.gain[1]
+    gain, bars, shares = tree.gain[0], tree.bars[0], tree.shares
     places = tree.order[:count]
-    least = bars[places[0]]
-    for x in places:
-        least = min(least, bars[x])
+    if tree.barred[0]:
+        least = bars[places[0]]
+        for x in places:
+            least = min(least, bars[x])
+        for x in places:
+            more = bars[x] - least
+            gain[x] = heat * gain[x] + (bar * more if more > 0 else 0.0)
+        heat = 1.0
     top = -np.inf
-    for x in places:
-        more = bars[x] - least
-        gain[x] = heat * gain[x] + (bar * more if more > 0 else 0.0)
-        top = max(top, gain[x])
+    for k in range(count):
+        shares[k] = heat * gain[places[k]]
+        top = max(top, shares[k])
+    for k in range(count):
+        share = (shares[k] - top) * LOG2E
+        shares[k] = exp2(share) if share > NEGLIGIBLE else 0.0
     total = 0.0
-    for x in places:
-        share = gain[x] - top
-        if share > NEGLIGIBLE:
-            total += math.exp(share)
-        sums[x] = total
+    for k in range(count):
+        total += shares[k]
     wanted = uniform * total
-    for x in places:
-        if sums[x] > wanted:
-            return x
+    total = 0.0
+    for k in range(count):
+        total += shares[k]
+        if total > wanted:
+            return places[k]
     return places[count - 1]
 
 
-@inner
+@lean
 def find_root(tree):
     """The node that has none above it."""
     x = 0
@@ -65,18 +71,19 @@ def find_root(tree):
     return x
 
 
-@inner
+@lean
 def move_subtree(heat, bar, uniforms, tree, table, model, splits):
     """One move, by two numbers from 0 to 1; False if a log psi is NaN or +inf."""
     s = int(uniforms[0] * (tree.codes.size - 1))
     if s >= find_root(tree):
         s += 1
-    old, count, fine = weigh_moves(s, tree, table, model, splits)
+    old, count, fine = weigh_places(s, tree, table, model, splits)
     new = draw_place(count, heat, bar, uniforms[1], tree)
     if new == old:
         insert(s, old, tree.nodes)
         return fine
-    return place(s, new, old, tree, table, model, splits) and fine
+    place(s, new, old, tree, table)
+    return fine
 
 
 @inner
@@ -118,6 +125,4 @@ def run_chains(starts, heats, bars, uniforms, arrays, children, log_weights, for
                     return False
             forbidden[i, k], log_weights[i, k], _scale = totals(tree)
             write_children(tree, children[i, k])
-        tree.bag[-1] = 0
-        tree.waiting[:] = False
     return True

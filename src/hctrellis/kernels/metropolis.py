@@ -1,10 +1,10 @@
 """Markov chains over trees by plain moves: a subtree and a place are drawn, then accepted or not.
 
 A template (see `bind`) on top of `gibbs`. Half of the moves put a random subtree beside a random
-node of the rest of the tree; the others interchange a child of a node with its sibling. Both
-proposals are as probable as their reverse, so a move is accepted with the probability
-min(1, weight of the new tree / weight of the old one). Such a move costs less than one of `gibbs`,
-since two places are weighed and not all of them, and most are rejected.
+node (and leave the tree as it is if that node is in the subtree); the others interchange a child of
+a node with its sibling. Both proposals are as probable as their reverse, so a move is accepted with
+the probability min(1, weight of the new tree / weight of the old one). Such a move costs less than
+one of `gibbs`: only the nodes between the old place and the new one are weighed. Most are rejected.
 """
 
 from __future__ import annotations
@@ -13,76 +13,191 @@ import math
 
 import numpy as np
 
-from hctrellis.kernels.bound import inner, jit
+from hctrellis.kernels.bound import CROSS, combine, jit, lean
 from hctrellis.kernels.climb import (
-    add_gains,
+    barred,
     cut,
+    finite,
     insert,
-    list_places,
+    link_to,
+    list_below,
     place,
     plant,
-    prune,
     sibling,
     totals,
-    walk,
     write_children,
 )
 from hctrellis.kernels.gibbs import find_root, read_children
-from hctrellis.kernels.unions import weigh_list
-from hctrellis.support.arrays import LEFT, UP
+from hctrellis.kernels.listing import list_split
+from hctrellis.kernels.unions import linked, unite, weigh_list
+from hctrellis.support.arrays import (
+    ACROSS,
+    EXTREME,
+    LEFT,
+    MOVED,
+    PLACED,
+    RAISED,
+    REST,
+    SIZE,
+    UP,
+    WITHOUT,
+)
 
 
-@inner
-def list_path(x, start, tree):
-    """Put a node and those above it that are not yet listed into the order, from the root down."""
-    order = tree.order
-    count = start
-    while x >= 0 and not tree.waiting[x]:
-        tree.waiting[x] = True
-        order[count] = x
-        count += 1
-        x = tree.nodes[x, UP]
-    for k in range((count - start) // 2):
-        a, b = start + k, count - 1 - k
-        order[a], order[b] = order[b], order[a]
-    return count
+@lean
+def is_below(x, s, nodes):
+    """Whether a node is s or below it."""
+    while x >= 0 and x != s:
+        x = nodes[x, UP]
+    return x == s
 
 
-@inner
-def copy_links(s, x, tree):
-    """Copy the links from a subtree that was cut to x, to what is beside x, and so on upwards."""
-    to_s = tree.codes.size
-    while x >= 0:
-        above = tree.nodes[x, UP]
-        y = sibling(x, tree.nodes) if above >= 0 else x
+@lean
+def reach_one(s, x, tree, table):
+    """Fill the links between a subtree that was cut and a node that has never had it below."""
+    if tree.links.shape[0] > 0:
+        few, many = (s, x) if table[s, SIZE] < table[x, SIZE] else (x, s)
+        found = list_below(few, 0, 0, tree)[1]
         for link in range(tree.links.shape[0]):
-            if tree.above[x] < 0:  # else it is known from what is below
-                tree.links[link, to_s, x] = tree.links[link, s, x]
-            if tree.above[y] < 0:
-                tree.links[link, to_s, y] = tree.links[link, s, y]
-        x = above
+            tree.joints[link, MOVED, x] = link_to(link, many, 0, found, tree)
 
 
-@inner
-def weigh_two(s, old, new, tree, table, model, splits):
-    """Weigh two places for a subtree that was cut: its old one and a new one."""
-    copy_links(s, old, tree)
-    depth = prune(old, tree, table, model, splits)
-    count = list_path(new, list_path(old, 0, tree), tree)
-    copy_links(s, new, tree)
-    list_places(s, count, tree, table, model, splits)
+@lean
+def reach_both(a, x, y, tree):
+    """Fill the links between a subtree that was cut and a node from those of its two children."""
+    for link in range(tree.links.shape[0]):
+        to = tree.joints[link, MOVED]
+        to[a] = linked(link, to[x], to[y])
+
+
+@lean
+def join_rest(a, depth, below, y, tree, table):
+    """Fill the links between the children of a node, without the subtree that was cut."""
+    if tree.links.shape[0] == 0:
+        return
+    rest = table[tree.rows[below], SIZE]
+    if rest <= table[y, SIZE] * (depth + 1):
+        found = list_below(below, 0, 0, tree)[1]
+        for link in range(tree.links.shape[0]):
+            tree.joints[link, WITHOUT, a] = link_to(link, y, 0, found, tree)
+        return
+    found = list_below(y, 0, 0, tree)[1]
+    for link in range(tree.links.shape[0]):
+        between = link_to(link, tree.beside[0], 0, found, tree)
+        for k in range(1, depth + 1):
+            between = linked(link, between, link_to(link, tree.beside[k], 0, found, tree))
+        tree.joints[link, WITHOUT, a] = between
+
+
+@lean
+def list_losses(s, old, tree, table, model, splits):
+    """List the splits of nodes that are above the old place of s, but not above the new one.
+
+    Returns how many they are, and the node above them.
+    """
+    nodes, joints = tree.nodes, tree.joints
+    n_nodes = tree.codes.size
+    reach_one(s, old, tree, table)
+    tree.beside[0] = below = old
+    depth = 0
+    a = nodes[old, UP]
+    while a >= 0:
+        y = sibling(below, nodes)
+        join_rest(a, depth, below, y, tree, table)
+        reach_one(s, y, tree, table)
+        if tree.above[a]:
+            break
+        reach_both(a, below, y, tree)
+        row = tree.rows[below]
+        unite(n_nodes + a, row, y, joints, WITHOUT, a, table, model)
+        list_split(row, y, n_nodes + a, joints[EXTREME, WITHOUT, a] if CROSS else 0.0, splits)
+        depth += 1
+        tree.beside[depth] = y
+        tree.rows[a] = n_nodes + a
+        below = a
+        a = nodes[a, UP]
+    return depth, a
+
+
+@lean
+def list_gains(s, new, meet, tree, table, model, splits):
+    """List the splits of the nodes above the new place of s, up to where the old path is met."""
+    nodes, joints, rows = tree.nodes, tree.joints, tree.rows
+    with_s = 2 * tree.codes.size
+    if rows[new] == new:
+        reach_one(s, new, tree, table)
+    unite(with_s + new, rows[new], s, joints, MOVED, new, table, model)
+    cross = joints[EXTREME, MOVED, new] if CROSS else 0.0
+    list_split(rows[new], s, with_s + new, cross, splits)
+    x = new
+    a = nodes[x, UP]
+    met = False
+    while a >= 0 and not met:
+        met = a == meet
+        y = sibling(x, nodes)
+        parent = a
+        if not met:
+            reach_one(s, y, tree, table)
+            reach_both(a, x, y, tree)
+            unite(with_s + a, a, s, joints, MOVED, a, table, model)
+            parent = with_s + a
+        cross = 0.0
+        if CROSS:
+            old = joints[EXTREME, WITHOUT if met else ACROSS, a]
+            cross = combine(old, joints[EXTREME, MOVED, y])
+        list_split(with_s + x, rows[y], parent, cross, splits)
+        x = a
+        a = nodes[a, UP]
+
+
+@lean
+def gather(s, old, new, depth, meet, tree, splits):
+    """What a move gains, and the number of forbidden splits that it adds; what `place` needs."""
+    nodes, parts = tree.nodes, tree.parts
+    parent = nodes[s, UP]
+    gain, bars = -finite(tree.log_psi[parent]), -barred(tree.log_psi[parent])
+    a = nodes[old, UP]
+    for k in range(depth):
+        parts[REST, a] = splits.log_psi[k]
+        tree.rows[a] = a
+        gain += finite(splits.log_psi[k]) - finite(tree.log_psi[a])
+        bars += barred(splits.log_psi[k]) - barred(tree.log_psi[a])
+        a = nodes[a, UP]
+    parts[PLACED, new] = splits.log_psi[depth]
+    gain += finite(splits.log_psi[depth])
+    bars += barred(splits.log_psi[depth])
+    k = depth
+    x = new
+    a = nodes[x, UP]
+    met = False
+    while a >= 0:
+        tree.above[a] = False
+        if not met:
+            met = a == meet
+            k += 1
+            parts[RAISED, x] = splits.log_psi[k]
+            gain += finite(splits.log_psi[k]) - finite(tree.log_psi[a])
+            bars += barred(splits.log_psi[k]) - barred(tree.log_psi[a])
+        x = a
+        a = nodes[a, UP]
+    return gain, bars
+
+
+@lean
+def weigh_one(s, old, new, tree, table, model, splits):
+    """What is gained by putting a subtree that was cut elsewhere, the bars that this adds, fine."""
+    a = tree.nodes[new, UP]
+    while a >= 0:
+        tree.above[a] = True
+        a = tree.nodes[a, UP]
+    depth, meet = list_losses(s, old, tree, table, model, splits)
+    list_gains(s, new, meet, tree, table, model, splits)
     fine = weigh_list(splits, table, model)
-    add_gains(depth, count, tree, splits)
-    for x in tree.order[:count]:
-        tree.waiting[x] = False
-    x = tree.nodes[old, UP]
-    while x >= 0:
-        tree.above[x] = -1
-        x = tree.nodes[x, UP]
-    return fine
+    gain, bars = gather(s, old, new, depth, meet, tree, splits)
+    return gain, bars, fine
 
 
-@inner
+@lean
 def try_move(uniforms, tree, table, model, splits):
     """One move, by four numbers from 0 to 1; False if a log psi is NaN or +inf."""
     nodes = tree.nodes
@@ -95,23 +210,19 @@ def try_move(uniforms, tree, table, model, splits):
             p += 1
         s = nodes[p, LEFT] if uniforms[2] < 0.5 else sibling(nodes[p, LEFT], nodes)
         new = sibling(p, nodes)
-        old = cut(s, nodes)
     else:
         s = int(uniforms[1] * (n_nodes - 1))
         if s >= root:
             s += 1
-        old = cut(s, nodes)
-        count = walk(old, nodes, tree.order)
-        new = tree.order[int(uniforms[2] * count)]
-    if new == old:
+        new = int(uniforms[2] * n_nodes)
+        if new == nodes[s, UP] or new == sibling(s, nodes) or is_below(new, s, nodes):
+            return True
+    old = cut(s, nodes)
+    gain, bars, fine = weigh_one(s, old, new, tree, table, model, splits)
+    if bars < 0 or (bars == 0 and uniforms[3] < math.exp(min(0.0, gain))):
+        place(s, new, old, tree, table)
+    else:
         insert(s, old, nodes)
-        return True
-    fine = weigh_two(s, old, new, tree, table, model, splits)
-    fewer = tree.bars[0, new] - tree.bars[0, old]
-    gain = tree.gain[0, new] - tree.gain[0, old]
-    if fewer < 0 or (fewer == 0 and uniforms[3] < math.exp(min(0.0, gain))):
-        return place(s, new, old, tree, table, model, splits) and fine
-    insert(s, old, nodes)
     return fine
 
 
@@ -131,9 +242,6 @@ def run_plain_chains(starts, uniforms, arrays, children, log_weights):
             for step in range(uniforms.shape[2]):
                 if not try_move(uniforms[i, k, step], tree, table, model, splits):
                     return False
-                for x in tree.bag[: tree.bag[-1]]:
-                    tree.waiting[x] = False
-                tree.bag[-1] = 0
             _bars, log_weights[i, k], _scale = totals(tree)
             write_children(tree, children[i, k])
     return True

@@ -15,6 +15,9 @@ the root are left to `root_splits`, since the root may have parameters of its ow
 The entropy of the trees is the sum over all splits, of probability p, of -p log p, less that over
 all clusters; on the way of the probabilities the former is summed up. Each split is met twice, and
 counted where the high part of S is smaller than that of R, or their low parts if both have none.
+Where log psi is a sum over clusters, with gains, that takes longer than all the rest: the number of
+leaves of the sibling of each cluster can be summed up instead (`grown`), from which, with the
+probabilities, the mean of the log weight follows.
 """
 
 from __future__ import annotations
@@ -72,11 +75,13 @@ def p_log_p(p):
 
 
 @jit
-def root_splits(tables, params, low_bits, cross_tables, source_root, target, spent):
+def root_splits(tables, params, low_bits, cross_tables, source_root, target, spent, grown):
     """The first term of every target, and of what is summed up: over the splits of the root.
 
     spent : float64 (2^n), the sum of p log p over the splits that are counted at each cluster; or
-        (0), if that is not asked for
+        None, if that is not asked for
+    grown : float64 (2^n), the sum of each target with the number of leaves of the sibling in each
+        term; or None; only if LINEAR, and not beside `spent`
     """
     features, best, rest, node = tables
     root = best.size - 1
@@ -90,7 +95,10 @@ def root_splits(tables, params, low_bits, cross_tables, source_root, target, spe
         e = exp2(w) * factor * source_root if best[root] > FORBIDDEN else 0.0
         target[left] = e * rest[right]
         target[right] = e * rest[left]
-        if spent.size > 0:
+        if grown is not None:
+            grown[left] = target[left] * bit_count(right)
+            grown[right] = target[right] * bit_count(left)
+        if spent is not None:
             p = e * rest[left] * rest[right]
             spent[left] = p * math.log(max(p, TINY))
 
@@ -169,17 +177,57 @@ def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, p
 
 
 @inner
-def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at, spent):
+def grow_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, parent_tops, powers):
+    """As `multiply_around`; and the sum with the number of leaves of the other child in each term.
+
+    The number of low leaves is summed up apart, that of high leaves belongs to the position.
+    """
+    free = n_low - 1 ^ low
+    scale = splat(NEVER)
+    for t in range(0, TILE, LANES):
+        scale = maximum(scale, load(tops, t) + load(parent_tops, t) + load(leaves, t) * gain)
+    if best + highest(scale) + max(0.0, gain * counts[free]) > TRUSTED or abs(gain) > STEEP:
+        return False, scale, scale
+    last = counts[free] + 1
+    for k in range(last):
+        powers[k] = exp2(gain * k)
+        powers[last + k] = k * powers[k]
+    a = b = c = d = splat(0.0)
+    other_low = free
+    while True:
+        i = other_low * TILE
+        j = (low | other_low) * TILE
+        power, grown = powers[counts[other_low]], powers[last + counts[other_low]]
+        one = load(u, i) * load(parent_u, j)
+        other = load(u, i + LANES) * load(parent_u, j + LANES)
+        a = a + one * power
+        b = b + other * power
+        c = c + one * grown
+        d = d + other * grown
+        if other_low == 0:
+            break
+        other_low = (other_low - 1) & ~low
+    acc = splat(0.0)
+    more = splat(0.0)
+    for t, part, low_part in ((0, a, c), (LANES, b, d)):
+        e = exp2(load(tops, t) + load(parent_tops, t) + load(leaves, t) * gain + best)
+        acc = acc + part * e
+        more = more + (low_part + part * load(leaves, t)) * e
+    return True, acc, more
+
+
+@inner
+def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at, spent, grown):
     """Sum over all R with high bits, for the clusters high << low_bits | low, all low.
 
-    Writes the sum of every low part to sums[low * LANES + at], and adds to `spent`.
+    Writes the sum of every low part to sums[low * LANES + at], and adds to `spent` and `grown`.
     """
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
     other_f, other_best, other_rest, parent_f, parent_top, parent_source = work[0]
     log_weights, scales, sum_v, high_cross, largest = work[1]
     others, parents = work[2]
-    other_u, other_tops, parent_u, parent_tops, leaves, powers = work[3]
+    other_u, other_tops, parent_u, parent_tops, leaves, powers, sizes = work[3]
     order, counts, _starts = work[4]
     high_size = bit_count(high)
     n_low = 1 << low_bits
@@ -192,7 +240,9 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
     sub = free
     while sub > 0:
         count = 0
-        counted = spent.size > 0 and sub > high
+        counted = False
+        if spent is not None:
+            counted = sub > high
         while sub > 0 and count < TILE and (sub > high or not counted):
             others[count] = sub
             parents[count] = high | sub
@@ -238,26 +288,44 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
             mask = high << low_bits | low
             if mask == 0 or best[mask] < FORBIDDEN:
                 continue
-            if LINEAR and spent.size == 0:
+            if LINEAR and spent is None:
                 if not GAINS and size < 0:
                     scale_rows(other_best, other_rest, n_low, width, other_u, other_tops)
                 elif GAINS and size != counts[low]:
                     grown_rows(other_best, other_f, high_size + counts[low], n_low, scales)
                     scale_rows(scales, other_rest, n_low, width, other_u, other_tops)
                 size = counts[low]
-                ready, acc = multiply_around(
-                    low,
-                    n_low,
-                    best[mask],
-                    features[0, mask] * LOG2E if GAINS else 0.0,
-                    leaves,
-                    counts,
-                    other_u,
-                    other_tops,
-                    parent_u,
-                    parent_tops,
-                    powers,
-                )
+                gain = features[0, mask] * LOG2E if GAINS else 0.0
+                if grown is None:
+                    ready, acc = multiply_around(
+                        low,
+                        n_low,
+                        best[mask],
+                        gain,
+                        leaves,
+                        counts,
+                        other_u,
+                        other_tops,
+                        parent_u,
+                        parent_tops,
+                        powers,
+                    )
+                else:
+                    ready, acc, more = grow_around(
+                        low,
+                        n_low,
+                        best[mask],
+                        gain,
+                        leaves,
+                        counts,
+                        other_u,
+                        other_tops,
+                        parent_u,
+                        parent_tops,
+                        powers,
+                    )
+                    if ready:
+                        grown[mask] += total(more)
                 if ready:
                     store(sum_v, low * LANES, load(sum_v, low * LANES) + acc)
                     continue
@@ -290,21 +358,25 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                         store(log_weights, entries, w)
                         scale = load(other_rest, i + t) * load(parent_source, j + t)
                         store(scales, entries, scale * factor if SCALED else scale)
+                        if grown is not None:
+                            store(sizes, entries, load(leaves, t) + 1.0 * counts[other_low])
                         entries += LANES
                 if other_low == 0:
                     break
                 other_low = (other_low - 1) & ~low
             acc = load(sum_v, low * LANES)
-            if counted:
-                logs = splat(0.0)
-                for i in range(0, entries, LANES):
-                    term = exp2(load(log_weights, i) + best[mask]) * load(scales, i)
-                    acc = acc + term
+            logs = splat(0.0)
+            for i in range(0, entries, LANES):
+                term = exp2(load(log_weights, i) + best[mask]) * load(scales, i)
+                acc = acc + term
+                if grown is not None:
+                    logs = logs + term * load(sizes, i)
+                if spent is not None and counted:
                     logs = logs + p_log_p(term * rest[mask])
+            if grown is not None:
+                grown[mask] += total(logs)
+            if spent is not None:
                 spent[mask] += total(logs)
-            else:
-                for i in range(0, entries, LANES):
-                    acc = acc + exp2(load(log_weights, i) + best[mask]) * load(scales, i)
             store(sum_v, low * LANES, acc)
     for low in range(n_low):
         sums[low * LANES + at] = total(load(sum_v, low * LANES))
@@ -320,7 +392,7 @@ def lacks(best, node, index, low):
 
 @inner
 def finish_around(
-    highs, low_bits, tables, cross_tables, params, source, target, block, sums, spent
+    highs, low_bits, tables, cross_tables, params, source, target, block, sums, counts, spent, grown
 ):
     """Complete eight blocks: pairs in which the other child has no high bit. Lanes are blocks."""
     features, best, rest, node = tables
@@ -370,11 +442,13 @@ def finish_around(
                 e = e * factor
             term = e * (rest[other_low] * load(block_source, j))
             acc = acc + term
-            if spent.size > 0 and highs[0] == 0 and other_low > low:
+            if grown is not None:
+                logs = logs + term * (1.0 * counts[other_low])
+            if spent is not None and highs[0] == 0 and other_low > low:
                 logs = logs + p_log_p(term * own_rest)
             other_low = (other_low - 1) & ~low
         if LEAF_APART:
-            around = (own, own_best, own_rest, spent.size > 0)
+            around = (own, own_best, own_rest, spent is not None)
             more, further = leaves_around(
                 highs, low_bits, tables, distances, params, source, low, around
             )
@@ -383,7 +457,9 @@ def finish_around(
         for lane_ in range(LANES):
             if lane_ == 0 or index[lane_] != index[lane_ - 1]:
                 target[index[lane_] | low] += lane(acc, lane_)
-                if spent.size > 0:
+                if grown is not None:
+                    grown[index[lane_] | low] += lane(logs, lane_)
+                if spent is not None:
                     spent[index[lane_] | low] += lane(logs, lane_)
         store(block_source, low * LANES, gather(source, index, low))
 
@@ -426,10 +502,10 @@ def leaves_around(highs, low_bits, tables, distances, params, source, low, aroun
 
 
 @jit
-def solve_around(highs, low_bits, tables, cross_tables, params, source, target, spent):
+def solve_around(highs, low_bits, tables, cross_tables, params, source, target, spent, grown):
     """The recursion for all clusters with one of the given high parts (equal numbers of bits).
 
-    spent : as in `root_splits`; if it is asked for, source is target
+    spent, grown : as in `root_splits`; if they are asked for, source is target
     """
     n_features = tables[0].shape[0]
     n_low = 1 << low_bits
@@ -457,7 +533,8 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target, 
             room(rows),
             room(TILE),
             room(TILE),
-            np.empty(low_bits + 1),
+            np.empty(2 * low_bits + 2),
+            room(rows),
         ),
         by_size(low_bits),
     )
@@ -480,9 +557,21 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target, 
                     sums,
                     at,
                     spent,
+                    grown,
                 )
             else:
                 group[at] = group[at - 1]
         finish_around(
-            group, low_bits, tables, cross_tables, params, source, target, block, sums, spent
+            group,
+            low_bits,
+            tables,
+            cross_tables,
+            params,
+            source,
+            target,
+            block,
+            sums,
+            work[4][1],
+            spent,
+            grown,
         )

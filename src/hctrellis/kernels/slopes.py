@@ -35,31 +35,13 @@ from hctrellis.kernels.bound import (
     jit,
     leaf_values,
     load_row,
+    store_each,
     values,
 )
 from hctrellis.kernels.common import room
-from hctrellis.kernels.door import overload
 from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import LANES, choose, load, maximum, splat, store
 from hctrellis.support.logs import FORBIDDEN, LOG2E
-
-
-def store_each(array, row):
-    """Write vectors one after the other."""
-    for k, vector in enumerate(row):
-        store(array, k * LANES, splat(vector))
-
-
-@overload(store_each)
-def _store_each(array, row):
-    if len(row) == 0:
-        return lambda array, row: None
-
-    def of_some(array, row):
-        store(array, (len(row) - 1) * LANES, splat(row[-1]))
-        store_each(array, row[:-1])
-
-    return of_some
 
 
 @inner

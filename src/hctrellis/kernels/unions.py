@@ -14,13 +14,15 @@ from hctrellis.kernels.bound import (
     SCALED,
     combine,
     fill_cluster,
+    fused,
     inner,
     jit,
     leaf_one,
+    lean,
     pair_one,
     take_cluster,
 )
-from hctrellis.support.arrays import BY_SIZE, EXTREME, OWN, SIZE, SUMS
+from hctrellis.support.arrays import BY_SIZE, EXTREME, MOVED, OWN, SIZE, SUMS
 
 
 @inner
@@ -29,7 +31,7 @@ def linked(link, a, b):
     return combine(a, b) if CROSS and link == EXTREME else a + b
 
 
-@inner
+@fused
 def unite(c, a, b, links, i, j, table, model):
     """Put the union of rows a and b into row c; links[:, i, j] are those between the two."""
     size = table[a, SIZE] + table[b, SIZE]
@@ -43,6 +45,38 @@ def unite(c, a, b, links, i, j, table, model):
             table[c, SUMS + s] = table[a, SUMS + s] + table[b, SUMS + s] + between
     root = size == model.by_size.shape[1] - 1
     fill_cluster(table, c, model.root_params if root else model.params)
+
+
+@lean
+def unite_places(s, count, offset, joints, places, rows, table, model):
+    """Put the union of s and each of some nodes x into row offset + x of the table.
+
+    Without s, x is in rows[x]; joints[:, MOVED, x] are the links between the two. The first of the
+    places is the root.
+    """
+    own = table[s, SIZE]
+    for k in range(count):
+        x = places[k]
+        table[offset + x, SIZE] = table[rows[x], SIZE] + own
+    for i in range(model.kinds.size):
+        kind, column = model.kinds[i], SUMS + i
+        own = table[s, column]
+        if kind == BY_SIZE:
+            for k in range(count):
+                row = offset + places[k]
+                table[row, column] = model.by_size[i, int(table[row, SIZE])]
+        elif kind >= 0:
+            between = joints[kind, MOVED]
+            for k in range(count):
+                x = places[k]
+                table[offset + x, column] = table[rows[x], column] + own + between[x]
+        else:
+            for k in range(count):
+                x = places[k]
+                table[offset + x, column] = table[rows[x], column] + own
+    fill_cluster(table, offset + places[0], model.root_params)
+    for k in range(1, count):
+        fill_cluster(table, offset + places[k], model.params)
 
 
 @jit

@@ -20,7 +20,7 @@ from hctrellis.posterior.base import Estimate
 from hctrellis.potentials.base import ExpectedPairs, Potential
 from hctrellis.potentials.function import FunctionPotential
 from hctrellis.tree import Tree
-from hctrellis.trellis.averages import SolvedPairs, expected
+from hctrellis.trellis.averages import SolvedPairs, expected_each
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -92,11 +92,13 @@ def as_statistic(given: Statistic, features: Features, labels: Sequence[str]) ->
 def solved_gradient(solution: Solution, matrices: bool = True) -> Gradient:
     """The derivatives of log Z of an upward pass; by matrices, too, if these are wanted."""
     pairs = SolvedPairs(solution) if matrices else None
-    return _gradient(solution.potential, pairs, lambda statistic: expected(solution, statistic))
+    return _gradient(solution.potential, pairs, partial(expected_each, solution))
 
 
 def _gradient(
-    model: Potential, pairs: ExpectedPairs | None, mean: Callable[[Potential], float]
+    model: Potential,
+    pairs: ExpectedPairs | None,
+    means: Callable[[Sequence[Potential]], Sequence[float]],
 ) -> Gradient:
     """The derivatives of log Z, given expectations over the posterior.
 
@@ -106,9 +108,13 @@ def _gradient(
         id(part): None if pairs is None else part.pair_energy(pairs) for part in model.parts
     }
     values: dict[str, Any] = {}
+    statistics: dict[str, Potential] = {}
     for name, (part, own) in model.named_parameters().items():
         energy = energies[id(part)] if own == "beta" else None
-        values[name] = mean(part.derivative(own)) if energy is None else -energy.total()
+        values[name] = None if energy is None else -energy.total()
+        if energy is None:
+            statistics[name] = part.derivative(own)
+    values |= zip(statistics, means([*statistics.values()]), strict=True)
     found = [energy for energy in energies.values() if energy is not None]
     names = [energy.name for energy in found]
     for place, part in enumerate(model.parts):
@@ -165,7 +171,7 @@ def sampled_gradient(model: Potential, trees: Sequence[Tree]) -> Gradient:
     squares: dict[str, Any] = {}
     for count, tree in enumerate(trees, start=1):
         known = model.align(tree)
-        of_one = _gradient(model, TreePairs(known), partial(_of_tree, tree=known))
+        of_one = _gradient(model, TreePairs(known), partial(_of_tree, known))
         for name, value in of_one.items():
             change = value - mean.get(name, 0.0)
             mean[name] = mean.get(name, 0.0) + change / count
@@ -175,8 +181,8 @@ def sampled_gradient(model: Potential, trees: Sequence[Tree]) -> Gradient:
     return Gradient(mean, {name: np.sqrt(squares[name] / degrees) for name in mean})
 
 
-def _of_tree(statistic: Potential, tree: Tree) -> float:
-    return statistic.log_weight(tree)
+def _of_tree(tree: Tree, statistics: Sequence[Potential]) -> list[float]:
+    return [statistic.log_weight(tree) for statistic in statistics]
 
 
 class TreePairs:

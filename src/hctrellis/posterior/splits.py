@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from hctrellis.clusters import mask_labels, show_cluster
-from hctrellis.posterior.table import CONDITIONAL
+from hctrellis.posterior.table import CONDITIONAL, SAMPLED
 from hctrellis.support.steps import check_stop
 
 if TYPE_CHECKING:
@@ -20,12 +20,16 @@ _SHOWN_ROWS = 20
 
 
 class SplitRow(NamedTuple):
-    """Two clusters that are siblings, the number of leaves of both, and how probable that is."""
+    """Two clusters that are siblings, the number of leaves of both, and how probable that is.
+
+    The standard error is 0 where the probability was computed and not sampled.
+    """
 
     left: frozenset[str]
     right: frozenset[str]
     size: int
     probability: float
+    error: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,13 +43,23 @@ class SplitTable(Sequence[SplitRow]):
         The two clusters, the one with the lowest leaf first; leaf i is bit i.
     probabilities : float64 array
     is_exact : bool
-        Whether all trees were considered; if not, probabilities are conditional on those that were.
+        Whether all trees were considered, and nothing was sampled.
+    errors : float64 array or None
+        The standard errors of probabilities that were sampled; None if they were computed.
     """
 
     labels: tuple[str, ...]
     masks: tuple[tuple[int, int], ...]
     probabilities: FloatArray
     is_exact: bool = True
+    errors: FloatArray | None = None
+
+    @property
+    def note(self) -> str:
+        """What kind of probabilities these are; empty if they are exact."""
+        if self.errors is not None:
+            return SAMPLED
+        return "" if self.is_exact else CONDITIONAL
 
     def __len__(self) -> int:
         return len(self.masks)
@@ -66,25 +80,45 @@ class SplitTable(Sequence[SplitRow]):
 
     def _row(self, k: int) -> SplitRow:
         left, right = (frozenset(mask_labels(mask, self.labels)) for mask in self.masks[k])
-        return SplitRow(left, right, len(left) + len(right), float(self.probabilities[k]))
+        error = 0.0 if self.errors is None else float(self.errors[k])
+        return SplitRow(left, right, len(left) + len(right), float(self.probabilities[k]), error)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with columns left, right, size, probability."""
+        """A pandas DataFrame with columns left, right, size, probability, and error if sampled."""
         import pandas as pd
 
-        return pd.DataFrame(list(self), columns=list(SplitRow._fields))
+        table = pd.DataFrame(list(self), columns=list(SplitRow._fields))
+        return table.drop(columns="error") if self.errors is None else table
 
     def __repr__(self) -> str:
-        lines = [f"{'probability':>11}  {'size':>4}  split"]
+        wide = "" if self.errors is None else f"{'+-':>7}"
+        lines = [f"{'probability':>11}{wide}  {'size':>4}  split"]
         for k in range(min(len(self), _SHOWN_ROWS)):
             left, right = self.masks[k]
             both = " | ".join(show_cluster(mask, self.labels) for mask in (left, right))
-            lines.append(f"{self.probabilities[k]:11.4f}  {(left | right).bit_count():4d}  {both}")
+            error = "" if self.errors is None else f"{self.errors[k]:7.4f}"
+            size = (left | right).bit_count()
+            lines.append(f"{self.probabilities[k]:11.4f}{error}  {size:4d}  {both}")
         if len(self) > _SHOWN_ROWS:
             lines.append(f"... {len(self) - _SHOWN_ROWS} more")
-        if not self.is_exact:
-            lines.append(CONDITIONAL)
-        return "\n".join(lines)
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+
+def sorted_splits(
+    labels: tuple[str, ...],
+    found: Iterable[tuple[float, int, int, float]],
+    is_exact: bool,
+    sampled: bool = False,
+) -> SplitTable:
+    """A table of probabilities, two clusters each, and standard errors if they were sampled."""
+    rows = sorted(found, key=lambda row: (-row[0], -(row[1] | row[2]).bit_count(), row[1]))
+    return SplitTable(
+        labels,
+        tuple((left, right) for _, left, right, _ in rows),
+        np.array([row[0] for row in rows]),
+        is_exact,
+        np.array([row[3] for row in rows]) if sampled else None,
+    )
 
 
 def solved_splits(
@@ -97,7 +131,7 @@ def solved_splits(
     """
     least = max(min_probability, np.finfo(float).tiny)
     vertices = solution.vertices
-    found: list[tuple[float, int, int]] = []
+    found: list[tuple[float, int, int, float]] = []
     parents = np.flatnonzero(probabilities >= least)
     for parent in parents[~vertices.single(parents)].tolist():
         check_stop()
@@ -107,11 +141,5 @@ def solved_splits(
         p = probabilities[parent] * given
         kept = np.flatnonzero(p >= least)
         lefts, rights = (vertices.masks(side[kept]) for side in (splits.lefts, splits.rights))
-        found += zip(p[kept].tolist(), lefts, rights, strict=True)
-    found.sort(key=lambda row: (-row[0], -(row[1] | row[2]).bit_count(), row[1]))
-    return SplitTable(
-        solution.potential.labels,
-        tuple((left, right) for _, left, right in found),
-        np.array([p for p, _, _ in found]),
-        is_exact,
-    )
+        found += zip(p[kept].tolist(), lefts, rights, [0.0] * len(kept), strict=True)
+    return sorted_splits(solution.potential.labels, found, is_exact)

@@ -80,7 +80,7 @@ class StudentContrasts(Potential):
     """
 
     has_energy = False
-    height_name = "Ward's distance at the merge"
+    height_name = "spread of the cluster, \u221a(2 SSE)"
 
     def __init__(
         self,
@@ -156,9 +156,17 @@ class StudentContrasts(Potential):
         return other
 
     def heights(self, tree: Tree) -> FloatArray:
-        """The heights at which Ward's linkage would merge; they may fall towards the root."""
-        lengths = np.sqrt((self.contrasts(tree) ** 2).sum(axis=1))
-        heights: FloatArray = math.sqrt(2) * self.unit * lengths
+        """The spread of each cluster: the root of twice the sum of squares within it (SSE).
+
+        For two leaves it is their distance; towards the root it never falls, whatever the tree.
+        (Ward's heights, of which this is the root of the summed squares, may.)
+        """
+        n = tree.n_leaves
+        squares = np.zeros(2 * n - 1)
+        lengths = (self.contrasts(tree) ** 2).sum(axis=1)
+        for k, (left, right) in enumerate(tree.children.tolist()):
+            squares[n + k] = squares[left] + squares[right] + lengths[k]
+        heights: FloatArray = self.unit * np.sqrt(2 * squares[n:])
         return heights
 
     def contrasts(self, tree: Tree) -> FloatArray:

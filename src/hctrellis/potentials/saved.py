@@ -69,7 +69,7 @@ def to_parts(potential: Potential) -> tuple[list[dict[str, Any]], list[FloatArra
         form = FORMS[name]
         values = {name: attrgetter(where)(part) for name, where in form.keywords.items()}
         said.append({"model": name, "labels": list(part.labels), **values})
-        arrays.append(np.asarray(getattr(part, form.data), float))
+        arrays.append(np.array(getattr(part, form.data), float, order="C"))
     return said, arrays
 
 

@@ -8,7 +8,7 @@ in sentences, `notes` explains what the probabilities mean, and `page` writes th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,13 @@ from hctrellis.support.keywords import renamed
 if TYPE_CHECKING:
     from hctrellis.clusters import Cluster
     from hctrellis.posterior.base import BasePosterior
+    from hctrellis.posterior.optimality import Optimality
     from hctrellis.report.findings import Findings
     from hctrellis.runs.enough import RunReport
     from hctrellis.support.types import FloatArray
     from hctrellis.trust.beta import BetaChoice, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
+    from hctrellis.trust.opinions import SecondOpinion
 
 __all__ = ["report_html", "write_report"]
 
@@ -50,7 +52,11 @@ def report_html(
     groups: Sequence[str] | Mapping[str, str] | None = None,
     beta: BetaChoice | None = None,
     sensitivity: Sequence[SensitivityRow] = (),
+    about_sensitivity: str = "",
+    second_opinion: SecondOpinion | None = None,
+    about_second: str = "",
     bootstrap: BootstrapSupport | None = None,
+    optimality: Optimality | None = None,
     runs: RunReport | None = None,
     settings: Sequence[tuple[str, str]] = (),
     model: str = "",
@@ -58,6 +64,7 @@ def report_html(
     k: int = 10,
     size: int = 100,
     rng: int | None = 0,
+    speak: Callable[[str], str] = str,
 ) -> str:
     """The report of a posterior: one HTML page that loads nothing from the network.
 
@@ -84,8 +91,17 @@ def report_html(
         How beta was chosen, see `hctrellis.trust.beta.choose_beta`.
     sensitivity : sequence of SensitivityRow
         How the answers move with beta, see `hctrellis.sensitivity`.
+    about_sensitivity : str
+        What to say instead, if that is not known.
+    second_opinion : SecondOpinion, optional
+        What another model says of the same leaves, see `hctrellis.second_opinion`.
+    about_second : str
+        What to say instead, if no other model was asked.
     bootstrap : BootstrapSupport, optional
         Support of clusters by resampling columns, see `hctrellis.bootstrap_support`.
+    optimality : Optimality, optional
+        How good the best tree is, from ``solve_map(...).optimality_of(tree)``; by default what the
+        posterior itself knows.
     runs : RunReport, optional
         Whether the runs that trees were read from are enough, see `hctrellis.compare_runs`.
     settings : sequence of (str, str)
@@ -100,6 +116,8 @@ def report_html(
         How many sampled trees can be laid over the best one.
     rng : int or None
         Seed of the samples.
+    speak : callable
+        Applied to what is advised, to name options as the command line does.
 
     Examples
     --------
@@ -111,7 +129,7 @@ def report_html(
     from hctrellis.report import notes, words
     from hctrellis.report.compared import compared
     from hctrellis.report.findings import collect
-    from hctrellis.report.page import Page, render
+    from hctrellis.report.page import Note, Page, render
 
     findings = collect(post, watch, k, size, rng)
     means = [notes.meaning(post)]
@@ -119,6 +137,12 @@ def report_html(
         means += notes.chosen(beta)
     if sensitivity:
         means.append(notes.moves(findings, sensitivity))
+    elif about_sensitivity:
+        means.append(Note([about_sensitivity], heading=notes.MOVES))
+    if second_opinion is not None:
+        means.append(notes.second(findings, second_opinion))
+    elif about_second:
+        means.append(Note([about_second], heading=notes.SECOND))
     if bootstrap is not None:
         means.append(notes.resampled(bootstrap))
     if runs is not None:
@@ -134,8 +158,15 @@ def report_html(
         columns=_as_columns(columns or _column_names(table), values),
         values=values,
         groups=_as_groups(groups, post.labels),
-        support=_as_support(bootstrap, post.labels),
-        sentences=_sentences(findings, model, beta, sensitivity, bootstrap),
+        support=[
+            *_as_opinion(second_opinion, findings),
+            *_as_support(bootstrap, post.labels),
+        ],
+        disputed=_disputed(second_opinion, post.labels),
+        proven=optimality,
+        opinion="" if second_opinion is None else second_opinion.told(),
+        speak=speak,
+        sentences=_sentences(findings, model, beta, sensitivity, bootstrap, second_opinion),
     )
     return render(findings, page)
 
@@ -146,6 +177,7 @@ def _sentences(
     beta: BetaChoice | None,
     moves: Sequence[SensitivityRow],
     bootstrap: BootstrapSupport | None,
+    opinion: SecondOpinion | None,
 ) -> list[str]:
     """What to write in a paper about the clusters asked about, or the most probable ones."""
     from hctrellis.report.paper import sentences
@@ -153,7 +185,7 @@ def _sentences(
     if not model:
         return []
     masks = [found.mask for found in findings.watched or findings.clusters]
-    return sentences(findings.post, masks, model, beta, moves, bootstrap)
+    return sentences(findings.post, masks, model, beta, moves, bootstrap, opinion)
 
 
 def _as_table(table: npt.ArrayLike | None, labels: Sequence[str]) -> FloatArray | None:
@@ -199,6 +231,31 @@ def _as_groups(
             f"{len(groups)} groups were given for {len(labels)} leaves; give one for each"
         )
     return tuple(map(str, groups))
+
+
+def _as_opinion(
+    opinion: SecondOpinion | None, findings: Findings
+) -> list[tuple[str, dict[int, float]]]:
+    """The column that a second opinion adds to the table of clusters, by mask."""
+    if opinion is None:
+        return []
+    from hctrellis.posterior.lookup import Lookup
+
+    known = Lookup(opinion.posterior)
+    masks = [found.mask for found in (*findings.clusters, *findings.watched)]
+    values = {mask: known.probability(mask) for mask in masks}
+    return [(f"by {opinion.names[1]}", {m: p for m, p in values.items() if p is not None})]
+
+
+def _disputed(opinion: SecondOpinion | None, labels: Sequence[str]) -> dict[int, str]:
+    """By whom the clusters about which two models disagree are held likely, by mask."""
+    if opinion is None:
+        return {}
+    number = {label: i for i, label in enumerate(labels)}
+    return {
+        sum(1 << number[name] for name in each.cluster): opinion.names[each.first < each.second]
+        for each in opinion.disputed
+    }
 
 
 def _as_support(

@@ -10,15 +10,17 @@ from hctrellis.posterior.base import BasePosterior
 from hctrellis.potentials.base import Potential
 from hctrellis.report.findings import Findings
 from hctrellis.report.page import Chart, Note
-from hctrellis.report.words import members
+from hctrellis.report.words import capitalised, members
 from hctrellis.support.colors import BLUE
 
 if TYPE_CHECKING:
     from hctrellis.clades.distribution import CladeDistribution
     from hctrellis.trust.beta import BetaChoice, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
+    from hctrellis.trust.opinions import SecondOpinion
 
 NO_HEAT = 0.01  # where the heat capacity is below this fraction of its peak, it is not drawn
+MOVES, SECOND = "How the answers move with beta", "A second opinion"
 COMPARED = 10  # clusters whose probability is compared between values of beta
 RATIO = (
     "The probability of a cluster is the weight of all trees that contain it divided by the weight "
@@ -27,13 +29,26 @@ RATIO = (
 )
 
 
+CONTRASTS = (
+    "Every tree is weighed by how probable it makes the table: at each split the two sides differ "
+    "by a contrast of their means, drawn from a distribution whose width follows from the table "
+    "itself. The probability of a cluster is the weight of all trees that contain it divided by "
+    "the weight of all trees: how probable the cluster is if tables come about as this model says. "
+    "There is no beta. A join stands at the spread of its cluster, the root of twice the sum of "
+    "squares within it: for two items, their distance."
+)
+
+
 def meaning(post: BasePosterior) -> Note:
     """How a tree is weighed, and what a probability is."""
     from hctrellis.clades.distribution import CladeDistribution
+    from hctrellis.potentials.contrasts import StudentContrasts
 
     if isinstance(post.potential, CladeDistribution):
         return Note([_of_clades(post.potential)])
-    return Note([f"{_weight(post.potential)} {RATIO}"])
+    if isinstance(post.potential, StudentContrasts):
+        return Note([CONTRASTS])
+    return Note([f"{_weight(post.potential)} {RATIO if post.is_reliable else ''}".strip()])
 
 
 def _weight(potential: Potential) -> str:
@@ -135,11 +150,28 @@ def moves(findings: Findings, rows: Sequence[SensitivityRow]) -> Note:
         text += " The same trees are weighed at every beta: those found for the beta above."
     return Note(
         [text],
-        heading="How the answers move with beta",
+        heading=MOVES,
         columns=["cluster", *(f"beta = {row.beta:.3g}" for row in rows)],
         rows=[
             [members(masks[names], labels, 4), *(row.probabilities[names] for row in rows)]
             for names in shown
+        ],
+    )
+
+
+def second(findings: Findings, opinion: SecondOpinion) -> Note:
+    """Where another model disagrees, cluster by cluster."""
+    labels, (one, other) = findings.labels, opinion.names
+    masks = [sum(1 << labels.index(name) for name in each.cluster) for each in opinion.disputed]
+    model = opinion.posterior.potential
+    how = f", with beta = {model.beta:g} chosen automatically" if model.has_energy else ""
+    return Note(
+        [f"{opinion.told()}", f"{capitalised(other)} is another model of the same table{how}."],
+        heading=SECOND,
+        columns=["cluster", f"by {one}", f"by {other}"],
+        rows=[
+            [members(mask, labels, 4), each.first, each.second]
+            for mask, each in zip(masks, opinion.disputed, strict=True)
         ],
     )
 

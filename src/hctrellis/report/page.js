@@ -296,7 +296,12 @@ function showDetail() {
   const close = html("button", { class: "close", type: "button", "aria-label": "Close" }, "×");
   close.addEventListener("click", () => choose(null));
   const parts = [close, html("h3", {}, `{${names(cluster.m)}}`),
-    html("p", {}, `is a cluster with probability ${told(cluster)} (${grade(cluster.p)}).`)];
+    html("p", {}, cluster.p === null ? "is a cluster of this tree; no probability can be quoted."
+      : `is a cluster with probability ${told(cluster)} (${grade(cluster.p)}).`)];
+  if (cluster.p === null) {
+    panel.replaceChildren(...parts);
+    return;
+  }
   if (cluster.rivals.length === 0) {
     parts.push(html("p", {}, `No cluster that excludes it has a probability of ${data.rival} or more.`));
   } else {

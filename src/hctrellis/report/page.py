@@ -7,7 +7,7 @@ the script that uses it are in it too, and a policy in its head forbids any requ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
@@ -24,12 +24,15 @@ from hctrellis.support.colors import MISSING_COLOR, PALETTE
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
+    from hctrellis.posterior.optimality import Optimality
     from hctrellis.support.types import FloatArray
 
 NO_GROUP = "none"  # of items without a group
 ROOT = -1  # the cluster of all leaves, in the numbers of the page
 SHOWN_ROWS, SHOWN_COLUMNS = 200, 12  # of the data
 SHOWN_ITEMS = 8  # the least settled
+KNOWN = ("How sure each cluster is", "What the probabilities mean")
+UNKNOWN = ("The clusters of this tree", "How trees are weighed")  # without probabilities
 SHOWN_CLUSTERS = 12  # the others are shown on a click
 
 
@@ -95,6 +98,14 @@ class Page:
         Names of further columns of the table of clusters, with their values by mask.
     sentences : sequence of str
         What to write in a paper.
+    disputed : dict from int to str
+        The clusters about which two models disagree, by mask: who holds them likely.
+    proven : Optimality or None
+        How good the best tree is, if a search with proofs was asked.
+    opinion : str
+        Where another model disagrees, in one sentence.
+    speak : callable
+        Says what to do in the words of the command line, or of Python.
     """
 
     title: str
@@ -108,6 +119,10 @@ class Page:
     groups: Sequence[str] = ()
     support: Sequence[tuple[str, dict[int, float]]] = field(default=())
     sentences: Sequence[str] = ()
+    disputed: Mapping[int, str] = field(default_factory=dict)
+    proven: Optimality | None = None
+    opinion: str = ""
+    speak: Callable[[str], str] = str
 
 
 def render(findings: Findings, page: Page) -> str:
@@ -118,22 +133,30 @@ def render(findings: Findings, page: Page) -> str:
         title=escape(page.title),
         asked=' class="asked"' if page.question else "",
         question=_question(page),
-        caution=_cautions(findings),
-        summary="\n".join(f"<p>{escape(text)}</p>" for text in words.summary(findings)),
+        caution=_cautions(findings, page.speak),
+        summary="\n".join(
+            f"<p>{escape(text)}</p>"
+            for text in (*words.summary(findings, page.proven), page.opinion)
+            if text
+        ),
         heading=escape(_heading(findings)),
         choices=_choices(findings),
+        joins=_joins(findings),
+        unknown="" if findings.post.is_reliable else " hidden",
+        sureness=KNOWN[0] if findings.post.is_reliable else UNKNOWN[0],
+        weighing=KNOWN[1] if findings.post.is_reliable else UNKNOWN[1],
         overlay=escape(f"overlay {words.counted(len(findings.samples), 'sampled tree')}"),
         legend=_legend(page.groups),
         scale=escape(_scale(findings)),
         text=escape(_drawn(findings)),
         listing=escape(_listing(findings)),
         clusters=_clusters(findings, page, numbers),
-        grades=escape(_grades()),
+        grades=escape(_grades()) if findings.post.is_reliable else "",
         pairs=_pairs(findings),
         ranking=escape(_ranking(findings)),
         trees=_trees(findings),
         items=_items(findings),
-        paper=_paper(page.sentences),
+        paper=_paper(page.sentences, findings.post.potential.has_energy),
         meaning="\n".join(_note(note, k) for k, note in enumerate(page.notes)),
         settings="\n".join(
             f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in page.settings
@@ -175,9 +198,9 @@ def _paragraph(text: str, kind: str) -> str:
     return f'<p class="{kind}">{escape(text)}</p>' if text else ""
 
 
-def _cautions(findings: Findings) -> str:
-    post = findings.post
-    return "".join(_paragraph(say(post), "caution") for say in (words.not_converged, words.too_few))
+def _cautions(findings: Findings, speak: Callable[[str], str]) -> str:
+    said = (say(findings.post) for say in (words.not_converged, words.too_few))
+    return "".join(_paragraph(speak(text), "caution") for text in said)
 
 
 def _question(page: Page) -> str:
@@ -192,6 +215,20 @@ def _choices(findings: Findings) -> str:
     first = "the most probable" if findings.post.method != "sampled" else "the best found"
     names = [first, *(f"number {k}" for k in range(2, len(findings.trees) + 1))]
     return "".join(f'<option value="{k}">{name}</option>' for k, name in enumerate(names))
+
+
+def _joins(findings: Findings) -> str:
+    """What is to be seen at the joins of the tree."""
+    if not findings.post.is_reliable:
+        return (
+            "There are no numbers at the joins, since no probability can be quoted. "
+            '<span class="screen">Point at a join for its members.</span>'
+        )
+    return (
+        "The number at a join is the probability of the cluster; faint branches lead to doubtful "
+        'clusters. <span class="screen">Point at a join for its members, click it to see what '
+        "competes with it.</span>"
+    )
 
 
 def _heading(findings: Findings) -> str:
@@ -239,10 +276,10 @@ def _listing(findings: Findings) -> str:
 
 
 def _grades() -> str:
-    (strong, _), (good, _), (weak, _), _ = words.GRADES
+    (strong, _), (good, _), (weak, _), (least, _), _ = words.GRADES
     return (
         f"Strong: {strong} or more. Good: {good} or more. Weak: {weak} or more; clusters above one "
-        "half never exclude each other. Undecided: less."
+        f"half never exclude each other. Undecided: {least} or more. Unlikely: less."
     )
 
 
@@ -256,7 +293,8 @@ def _clusters(findings: Findings, page: Page, numbers: dict[int, int]) -> str:
         attributes += ' class="watched"' if found.mask in watched else ""
         cells = [_bar(findings.known.estimate(found.mask))]
         cells += [_support(column, found) for column in page.support]
-        rows.append(f"<tr{attributes}>{''.join(cells)}{_cluster_cell(findings, found)}</tr>")
+        cells.append(_cluster_cell(findings, found, page.disputed.get(found.mask, "")))
+        rows.append(f"<tr{attributes}>{''.join(cells)}</tr>")
     if len(rows) <= SHOWN_CLUSTERS:
         return _table(head, rows)
     more = f"<details><summary>{len(rows) - SHOWN_CLUSTERS} more</summary>"
@@ -264,7 +302,7 @@ def _clusters(findings: Findings, page: Page, numbers: dict[int, int]) -> str:
     return _table(head, rows[:SHOWN_CLUSTERS]) + rest
 
 
-def _cluster_cell(findings: Findings, found: Found) -> str:
+def _cluster_cell(findings: Findings, found: Found, holder: str = "") -> str:
     labels = findings.labels
     rivals = findings.rivals[found.mask]
     size = found.mask.bit_count()
@@ -277,6 +315,8 @@ def _cluster_cell(findings: Findings, found: Found) -> str:
             rival += f", {words.exchanged(best.mask, found.mask, labels)},"
         known = words.with_error(findings.known.estimate(best.mask))
         note += f"; strongest rival {rival} with {known}"
+    if holder:
+        note += f"; disputed: likely only by {holder}"
     return f"<td>{escape(text)}<small>{escape(note)}</small></td>"
 
 
@@ -351,14 +391,14 @@ def _item_row(row: ItemRow) -> str:
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
-def _paper(sentences: Sequence[str]) -> str:
+def _paper(sentences: Sequence[str], has_beta: bool) -> str:
     """Sentences to copy into a paper."""
     if not sentences:
         return ""
+    how = "how trees were weighed" + (", how beta was chosen" if has_beta else "")
     return (
         '<section id="paper"><h2>What to write in your paper</h2>'
-        '<p class="note">To copy, and to keep in this order: how trees were weighed, how beta was '
-        "chosen, then what was found.</p>"
+        f'<p class="note">To copy, and to keep in this order: {how}, then what was found.</p>'
         f"<blockquote>{escape(' '.join(sentences))}</blockquote></section>"
     )
 

@@ -14,6 +14,7 @@ from hctrellis.support.printable import show_probability
 if TYPE_CHECKING:
     from hctrellis.trust.beta import BetaChoice, SensitivityRow
     from hctrellis.trust.bootstrap import BootstrapSupport
+    from hctrellis.trust.opinions import SecondOpinion
 
 MOST_SENTENCES = 3
 WELL_KNOWN = 5e-4  # standard errors below this are not given
@@ -26,6 +27,7 @@ def sentences(
     beta: BetaChoice | None = None,
     moves: Sequence[SensitivityRow] = (),
     bootstrap: BootstrapSupport | None = None,
+    opinion: SecondOpinion | None = None,
 ) -> list[str]:
     """What can be said of clusters, one sentence each, the circumstances in the first."""
     if not post.is_reliable:
@@ -39,7 +41,7 @@ def sentences(
         p, error = show_probability(estimate.value), estimate.error
         value = f"{p} ± {error:.1g} (standard error of sampling)" if error >= WELL_KNOWN else p
         text = f"{braced(mask, post.labels)} has posterior probability {value}"
-        text += f"{_range(names, moves)}{_resampled(names, resampled)}."
+        text += f"{_range(names, moves)}{_resampled(names, resampled)}{_second(mask, opinion)}."
         found.append(capitalised(text))
     if found:
         found[0] = f"Under {model}{_beta(post, beta)}, {found[0][:1].lower()}{found[0][1:]}"
@@ -64,6 +66,16 @@ def _range(names: frozenset[str], moves: Sequence[SensitivityRow]) -> str:
         return ""
     low, high = (show_probability(float(p)) for p in known if p is not None)
     return f" ({low} to {high} for half and twice beta)"
+
+
+def _second(mask: int, opinion: SecondOpinion | None) -> str:
+    """What another model says."""
+    if opinion is None:
+        return ""
+    post = opinion.posterior
+    p = show_probability(Lookup(post).probability(mask) or 0.0)
+    with_beta = f" with beta = {post.potential.beta:g}" if post.potential.has_energy else ""
+    return f"; by {opinion.names[1]}{with_beta} it has {p}"
 
 
 def _resampled(names: frozenset[str], known: Mapping[frozenset[str], tuple[float, float]]) -> str:

@@ -14,6 +14,7 @@ from hctrellis.trees.svg import format_svg
 
 if TYPE_CHECKING:
     from hctrellis.trust.beta import BetaChoice
+    from hctrellis.trust.opinions import SecondOpinion
 
 SHOWN = 8  # clusters
 MOST_LEAVES = 150  # of a tree that is drawn
@@ -27,17 +28,21 @@ def small_report(
     notes: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
     beta: BetaChoice | None = None,
+    second: SecondOpinion | None = None,
+    remarks: Sequence[str] = (),
 ) -> str:
     """HTML without scripts that shows what matters of a posterior."""
     known = Lookup(post)
     parts = [f"<p>{escape(sure(post, known))}</p>", drawn(post, known, groups or {})]
-    parts.append(_clusters(post, known))
+    parts.append(_clusters(post, known, second))
+    if second is not None:
+        parts.append(f"<p>{escape(second.sentence)}</p>")
     lines = [*(f"{name}: {value}" for name, value in settings), words.weighed(post)]
     if beta is not None:
         lines.append(beta.sentence)
     elif post.potential.has_energy:
         lines.append(f"beta = {post.potential.beta:g}, as given")
-    lines += [words.not_converged(post), *notes]
+    lines += [*remarks, words.not_converged(post), *notes]
     small = "<br>".join(escape(line) for line in lines if line)
     parts.append(f'<p style="color:#555;font-size:12px">{small}</p>')
     return f'<div style="{BOX}">{"".join(parts)}</div>'
@@ -82,13 +87,16 @@ def _axis(post: BasePosterior) -> str:
     return "" if post.map_tree.heights is None else post.potential.height_name
 
 
-def _clusters(post: BasePosterior, known: Lookup) -> str:
+def _clusters(post: BasePosterior, known: Lookup, second: SecondOpinion | None) -> str:
     masks = post.cluster_probabilities().masks[:SHOWN] if post.is_reliable else ()
+    other = None if second is None else Lookup(second.posterior)
     rows = "".join(
         f"<tr><td>{escape(words.with_error(known.estimate(mask)))}</td>"
         f"<td>{words.grade(known.probability(mask))}</td>"
-        f'<td style="text-align:left">{escape(words.members(mask, post.labels))}</td></tr>'
+        + ("" if other is None else f"<td>{escape(words.with_error(other.estimate(mask)))}</td>")
+        + f'<td style="text-align:left">{escape(words.members(mask, post.labels))}</td></tr>'
         for mask in masks
     )
-    head = '<tr><th>probability</th><th></th><th style="text-align:left">cluster</th></tr>'
+    by = "" if second is None else f"<th>by {escape(second.names[1])}</th>"
+    head = f'<tr><th>probability</th><th></th>{by}<th style="text-align:left">cluster</th></tr>'
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else ""

@@ -14,8 +14,9 @@ from hctrellis.support.printable import show_probability
 
 if TYPE_CHECKING:
     from hctrellis.clades.distribution import CladeDistribution
+    from hctrellis.posterior.optimality import Optimality
 
-GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.0, "undecided"))
+GRADES = ((0.95, "strong"), (0.8, "good"), (0.5, "weak"), (0.05, "undecided"), (0.0, "unlikely"))
 """What a probability is called: the first name whose bound it reaches."""
 
 _RULES = {
@@ -56,8 +57,8 @@ def grade(probability: float | None) -> str:
 
     Examples
     --------
-    >>> [grade(p) for p in (1.0, 0.9, 0.5, 0.1)]
-    ['strong', 'good', 'weak', 'undecided']
+    >>> [grade(p) for p in (1.0, 0.9, 0.5, 0.1, 0.001)]
+    ['strong', 'good', 'weak', 'undecided', 'unlikely']
     """
     if probability is None:
         return ""
@@ -154,9 +155,33 @@ def braced(mask: int, labels: Sequence[str], most: int = SHOWN_NAMES) -> str:
 # ---- sentences --------------------------------------------------------------------------------
 
 
-def summary(findings: Findings) -> list[str]:
+def summary(findings: Findings, proven: Optimality | None = None) -> list[str]:
     """What was found, in a few sentences."""
-    return [weighed(findings.post), *_clusters(findings), _best_tree(findings)]
+    post = findings.post
+    close = about_best(post, proven)
+    return [weighed(post), *_clusters(findings), f"{_best_tree(findings)} {close}".strip()]
+
+
+def about_best(post: BasePosterior, proven: Optimality | None = None) -> str:
+    """How close the best tree that was found is to the best there is; nothing if all were weighed.
+
+    Parameters
+    ----------
+    post : BasePosterior
+    proven : Optimality, optional
+        What a search with proofs says of that tree; by default what the bound of the model says.
+    """
+    from hctrellis.clades.distribution import CladeDistribution
+
+    if post.is_exact or isinstance(post.potential, CladeDistribution):
+        return ""
+    known = post.optimality if proven is None else proven
+    if known.status == "optimal":
+        return "It is proven optimal: no tree has a greater weight."
+    if known.gap is None or known.gap > 1:
+        return "It is the best found: how far from the optimum it is, is not known."
+    what = "cost" if post.potential.has_energy else "log weight"
+    return f"It is {known}: no tree has a {what} that is lower by more than that."
 
 
 def _smoothed(model: CladeDistribution) -> str:
@@ -422,7 +447,7 @@ def numbers(post: BasePosterior) -> list[tuple[str, str]]:
     found = [
         ("Model", repr(post.potential)),
         ("log Z", log_z(post)),
-        ("Best tree", f"log weight {post.map_log_weight:.4f}{known}"),
+        ("Best tree", f"log weight {post.map_log_weight:z.4f}{known}"),
     ]
     if post.method == "sparse":
         found.append(("Trees weighed", repr(post.trellis)))

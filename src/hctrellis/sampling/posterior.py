@@ -18,6 +18,7 @@ from hctrellis.chains.frequencies import (
     frequencies,
     member_codes,
     shares,
+    split_codes,
 )
 from hctrellis.clusters import Cluster
 from hctrellis.posterior.base import (
@@ -39,6 +40,7 @@ from hctrellis.posterior.gradient import (
 )
 from hctrellis.posterior.sample import TreeSample
 from hctrellis.posterior.saved import write_posterior
+from hctrellis.posterior.splits import SplitTable, sorted_splits
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.constraint import Constraint, Rewards, conditions
@@ -300,6 +302,35 @@ class SampledPosterior(BasePosterior):
         found = frequencies(self._codes[:, :, :-1], min_probability)
         masks = place_masks(self._draws.children, found.places)
         return ClusterTable(self.labels, masks, found.means, False, self._errors(found))
+
+    def split_probabilities(self, min_probability: float = 0.01) -> SplitTable:
+        """All splits of at least this probability, sorted: two clusters as siblings.
+
+        With standard errors.
+        """
+        self._earned()
+        children = self._draws.children
+        n = self.n_leaves
+        flat = children.reshape(-1, n - 1, 2)
+        codes = split_codes(flat).reshape(*children.shape[:2], -1)
+        found = frequencies(codes, min_probability)
+        trees, nodes = found.places.T
+        sides = []
+        for side in range(2):
+            below = flat[trees, nodes, side].astype(np.int64)
+            inner = np.column_stack([trees, np.maximum(below - n, 0)])
+            masks = place_masks(children, inner)
+            sides.append(
+                [1 << x if x < n else mask for x, mask in zip(below.tolist(), masks, strict=True)]
+            )
+        both = (sorted(pair, key=lambda mask: mask & -mask) for pair in zip(*sides, strict=True))
+        rows = [
+            (p, left, right, error)
+            for (left, right), p, error in zip(
+                both, found.means.tolist(), self._errors(found).tolist(), strict=True
+            )
+        ]
+        return sorted_splits(self.labels, rows, False, sampled=True)
 
     def split_probability(self, left: Cluster, right: Cluster) -> float:
         """The probability that a tree has this split: the two clusters as siblings."""

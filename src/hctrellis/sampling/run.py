@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hctrellis.build.grow import Growth, grow
-from hctrellis.chains.anneal import Annealed, LateError, anneal
-from hctrellis.chains.chains import Chains, Records, joined
+from hctrellis.chains.anneal import Annealed, anneal
+from hctrellis.chains.chains import Chains, LateError, Records, joined
 from hctrellis.chains.frequencies import BATCHES, Frequencies, cluster_codes, frequencies, shares
 from hctrellis.chains.temper import Ladders
 from hctrellis.clusters import show_cluster
@@ -63,7 +63,8 @@ GROWTH_ROUNDS = 12
 GROWTH_SHARE, ANNEAL_SHARE, WALK_SHARE = 0.1, 0.5, 0.85  # of the time, until the end of each stage
 DOUBT_SHARE = 0.65  # of the time, after which chains that disagree give way to tempering
 FIRST_RECORDS = 256  # of each chain, in the first round,
-FEWEST_RECORDS = 64  # unless time is up
+FEWEST_RECORDS = 24  # unless time is up: what makes BATCHES after the first are left out,
+ENOUGH_RECORDS = 64  # and what can be judged
 MORE = 1.5  # times as many records after each further round
 PATIENCE = 3  # rounds in which chains may disagree before they give way
 BURN_IN = 1 / 8  # of each chain
@@ -330,6 +331,7 @@ class _Sampler:
                 break
         if trace.n_records < FEWEST_RECORDS:
             raise KeyboardInterrupt
+        self.n_records = trace.n_records
         return trace.kept()
 
     def _affordable(self, n_moves: int) -> int:
@@ -375,6 +377,7 @@ class _Sampler:
                     break
                 wanted = int(MORE * trace.n_records)
         self.round_trips = tuple(ladders.round_trips.tolist())
+        self.n_records = trace.n_records
         return trace.kept()
 
     def untravelled(self) -> str:
@@ -472,7 +475,9 @@ class _Sampler:
             )
         if travelled := self.untravelled():
             found.append(travelled)
-        if effective < LEAST_EFFECTIVE:
+        if self.n_records < ENOUGH_RECORDS:
+            found.append(f"time was up after {self.moved:,} moves of each chain, too few to judge")
+        elif effective < LEAST_EFFECTIVE:
             found.append(f"the trees sampled amount to only {effective:.0f} independent ones")
         if found:
             found.append("raise time_limit, or lower beta, at which there are fewer separate modes")

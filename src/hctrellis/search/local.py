@@ -266,19 +266,27 @@ def climber(model: SearchModel) -> Climber:
     """Room for a tree, in which only the leaves are filled in."""
     n = model.potential.n_leaves
     n_nodes = 2 * n - 1
-    links = np.zeros((len(model.links), n_nodes + 2, n_nodes))
-    links[:, :n, :n] = model.links
+    links = np.zeros((len(model.links), n_nodes, n))
+    links[:, :n] = model.links
     codes = np.zeros(n_nodes, np.int64)
     codes[:n] = model.codes()
     return Climber(
         nodes=np.full((n_nodes, 3), -1),
         links=links,
+        joints=np.zeros((len(links), 3, n_nodes)),
         log_psi=np.zeros(n_nodes),
+        parts=np.zeros((3, n_nodes)),
         codes=codes,
-        above=np.full(n_nodes, -1),
-        order=np.zeros(n_nodes, np.int64),
+        rows=np.arange(n_nodes),
+        above=np.zeros(n_nodes, bool),
+        beside=np.zeros(n_nodes, np.int64),
+        order=np.zeros(n_nodes + 2, np.int64),
+        leaves=np.zeros(n + 1, np.int64),
+        joins=np.zeros(n, np.int64),
         gain=np.zeros((2, n_nodes)),
         bars=np.zeros((2, n_nodes), np.int64),
+        barred=np.zeros(1, bool),
+        shares=np.zeros(n_nodes),
         bag=np.zeros(n_nodes + 1, np.int64),
         waiting=np.zeros(n_nodes, bool),
     )

@@ -162,7 +162,12 @@ class PlainModel(SearchModel):
     def kernel(self, name: str) -> ModuleType:
         from hctrellis.kernels.bind import interpret
 
-        scope = {"unite": _unite, "weigh_list": self._weigh_list, "CROSS": False}
+        scope = {
+            "unite": _unite,
+            "unite_places": _unite_places,
+            "weigh_list": self._weigh_list,
+            "CROSS": False,
+        }
         return interpret(CHAINS[name], scope)
 
     def table(self, n_rows: int) -> FloatArray:
@@ -189,3 +194,17 @@ def _unite(
 ) -> None:
     """See `kernels.unions`."""
     table[c] = table[a] + table[b]
+
+
+def _unite_places(
+    s: int,
+    count: int,
+    offset: int,
+    joints: FloatArray,
+    places: IntArray,
+    rows: IntArray,
+    table: FloatArray,
+    model: ModelArrays,
+) -> None:
+    """See `kernels.unions`."""
+    table[offset + places[:count]] = table[rows[places[:count]]] + table[s]

@@ -20,6 +20,8 @@ SIZE, OWN, SUMS = 0, 1, 2  # columns of a table; the sums begin at SUMS
 BY_SIZE, BY_LEAF = -2, -1  # kinds of sums; 0, 1, ... is over pairs, with this link
 EXTREME = 0  # the link that is an extreme distance, if the potential asks for it
 UP, LEFT, RIGHT = 0, 1, 2  # columns of the nodes of a tree
+ACROSS, WITHOUT, MOVED = 0, 1, 2  # rows of the joints of a tree
+REST, PLACED, RAISED = 0, 1, 2  # rows of the parts of a tree
 
 
 class ModelArrays(NamedTuple):
@@ -125,21 +127,39 @@ class Climber(NamedTuple):
     ----------
     nodes : int64 (N, 3)
         The parent of each node (-1: the root) and its two children (-1: the leaves, 0 .. n-1).
-    links : float64 (l, N + 2, N)
-        Between disjoint nodes (meaningless for others). Row N: from the subtree that is moved to
-        each node; row N + 1: between the two children of a node that has lost the subtree.
+    links : float64 (l, N, n)
+        Between nodes and leaves (meaningless for the leaves of the node itself).
+    joints : float64 (l, 3, N)
+        Between the two children of a node: ACROSS, and WITHOUT the subtree that is moved (if it is
+        below). MOVED: between that subtree and a node without it.
     log_psi : float64 (N)
         Of the split of each internal node.
+    parts : float64 (3, N)
+        Log psi of the split of each node without the subtree (REST); that of the union of a node
+        and the subtree (PLACED); that of its parent with the subtree beside or below the node
+        (RAISED).
     codes : int64 (N)
         A number for the cluster of each node, the same for the same set of leaves.
-    above : int64 (N)
-        Which ancestor of the subtree's old place a node is (0, 1, ...); -1 for others.
-    order : int64 (N)
-        Places for the subtree, from the root down.
+    rows : int64 (N)
+        The row of the table that has a node without the subtree.
+    above : bool (N)
+        Whether a node is above the new place of the subtree.
+    beside : int64 (N)
+        What is beside the path from the old place of the subtree to the root, from there up.
+    order : int64 (N + 2)
+        Places for the subtree, parents first.
+    leaves : int64 (n + 1)
+        The leaves among them.
+    joins : int64 (n)
+        Those among them that are no leaves, parents first.
     gain : float64 (2, N)
         What is gained by putting the subtree there; the part of it that is above the place.
     bars : int64 (2, N)
         The same of the number of forbidden splits, which are left out of the gain.
+    barred : bool (1)
+        Whether there is any forbidden split.
+    shares : float64 (N)
+        The probabilities of places, in the order of these, but for a factor.
     bag : int64 (N + 1)
         Subtrees still to be tried, in no particular order; the last entry is their number.
     waiting : bool (N)
@@ -148,12 +168,20 @@ class Climber(NamedTuple):
 
     nodes: IntArray
     links: FloatArray
+    joints: FloatArray
     log_psi: FloatArray
+    parts: FloatArray
     codes: IntArray
-    above: IntArray
+    rows: IntArray
+    above: Any
+    beside: IntArray
     order: IntArray
+    leaves: IntArray
+    joins: IntArray
     gain: FloatArray
     bars: IntArray
+    barred: Any
+    shares: FloatArray
     bag: IntArray
     waiting: Any
 

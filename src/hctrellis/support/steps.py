@@ -1,5 +1,8 @@
 """Long work in short steps: Ctrl-C works between them, and threads can be told to stop.
 
+Passes that are run when an answer is first asked for tell their progress by `tell_progress`, to
+whoever has asked to be told with `watched_by`.
+
 Compiled code cannot be interrupted, so its loops are called for one range after the other. Python
 raises KeyboardInterrupt in the main thread only; other threads call `check_stop` between steps.
 """
@@ -10,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
+
+from hctrellis.support.progress import Progress
 
 STEP_SECONDS = 0.05
 
@@ -35,6 +40,24 @@ def check_stop() -> None:
     event = getattr(_own, "event", None)
     if event is not None and event.is_set():
         raise StoppedError
+
+
+@contextmanager
+def watched_by(progress: Progress) -> Iterator[None]:
+    """Within this context, `tell_progress` in this thread calls a function of (done, total)."""
+    before = getattr(_own, "progress", None)
+    _own.progress = progress
+    try:
+        yield
+    finally:
+        _own.progress = before
+
+
+def tell_progress(done: int, total: int) -> None:
+    """Tell how far the work of this thread is, if someone asked to be told."""
+    progress = getattr(_own, "progress", None)
+    if progress is not None:
+        progress(min(done, total), total)
 
 
 def in_steps(start: int, end: int, seconds: float = STEP_SECONDS) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,7 +38,8 @@ class Cells:
         return replace(self, rows=[list(row) for row in zip(*whole, strict=True)], columns=None)
 
 
-class Options(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Options:
     """How a table is to be read.
 
     Attributes

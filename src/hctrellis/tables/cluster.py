@@ -16,7 +16,8 @@ from hctrellis.tables.frames import as_cells
 from hctrellis.tables.items import as_items
 from hctrellis.tables.result import Clustering
 from hctrellis.tables.speech import in_python
-from hctrellis.tables.work import Wish, work
+from hctrellis.tables.wish import Wish
+from hctrellis.tables.work import work
 
 Kind = Literal["features", "distances", "similarities"]
 
@@ -38,6 +39,9 @@ def cluster(
     all_columns: bool = False,
     watch: Iterable[Iterable[str]] = (),
     bootstrap: int | None = None,
+    second_opinion: bool | None = None,
+    sensitivity: bool | None = None,
+    certify: bool = False,
     precision: float = PRECISION,
     time_limit: float = TIME_LIMIT,
     seed: int = 0,
@@ -46,8 +50,9 @@ def cluster(
     """Cluster the rows of a table, and say how sure the clusters are.
 
     The same as ``hctrellis infer`` with the same defaults: average linkage of Euclidean distances
-    for a table, beta chosen by `choose_beta`, all trees weighed exactly for up to 22 items and
-    sampled beyond, every probability with a standard error.
+    with beta chosen by `choose_beta`, or for a table of two to nine columns `Contrasts`, which need
+    no beta; all trees weighed exactly for up to 22 items and sampled beyond, every probability with
+    a standard error.
 
     Parameters
     ----------
@@ -60,8 +65,10 @@ def cluster(
     potential : str, optional
         How a merge is weighed: "average", "single", "complete", "ward" or "centroid" linkage,
         "dasgupta" or "correlation-clustering"; or "contrasts", a model of tables that is fitted
-        to the table and needs no beta (see `Contrasts`). By default "average"; for similarities
-        "dasgupta", or if some of them are negative "average" of 1 - similarity.
+        to the table and needs no beta (see `Contrasts`). By default "average"; for a table of two
+        to nine columns "contrasts", unless beta, metric or bootstrap are given, which only linkages
+        have; for similarities "dasgupta", or if some of them are negative "average" of
+        1 - similarity.
     metric : str
         Between rows, as SciPy names it.
     beta : float or "auto"
@@ -83,6 +90,14 @@ def cluster(
         Clusters to be asked about, each by its labels.
     bootstrap : int, optional
         Also resample the columns so often at each of ten scales: AU and BP values.
+    second_opinion : bool, optional
+        Ask another model of the table, too: contrasts beside a model with beta, average linkage
+        beside contrasts. By default for up to 20 items.
+    sensitivity : bool, optional
+        Also find the probabilities at half and twice beta. By default for up to 20 items.
+    certify : bool
+        If trees are sampled: also search for a proof that the best tree is best, or how close to
+        the best it is (see `solve_map`), for at most time_limit seconds.
     precision : float
         If there are more than 22 items, trees are sampled until every probability of 0.05 or more
         has a standard error of at most this,
@@ -96,14 +111,15 @@ def cluster(
     Returns
     -------
     Clustering
-        With ``posterior``, ``tree``, ``support``, ``table``, ``labels_at(k)``, ``plot()``,
-        ``report(path)`` and ``save(path)``.
+        With ``posterior``, ``tree``, ``support``, ``table``, ``labels_at(k)``, ``second_opinion``,
+        ``plot()``, ``report(path)`` and ``save(path)``.
 
     Examples
     --------
     >>> import hctrellis as hct
     >>> table = [[1.0, 2.0], [2.0, 2.0], [8.0, 9.0], [9.0, 9.0], [30.0, 1.0]]
-    >>> result = hct.cluster(table, labels=["ape", "bat", "cat", "dog", "eel"])
+    >>> names = ["ape", "bat", "cat", "dog", "eel"]
+    >>> result = hct.cluster(table, labels=names, potential="average")
     >>> result.tree
     Tree(5 leaves: (((ape,bat),(cat,dog)),eel))
     >>> result.labels_at(3).tolist()
@@ -131,6 +147,9 @@ def cluster(
         beta=None if beta == "auto" else float(beta),
         clusters=[[*map(str, names)] for names in watch],
         bootstrap=bootstrap,
+        second_opinion=second_opinion,
+        sensitivity=sensitivity,
+        certify=certify,
         seed=seed,
         precision=precision,
         time_limit=as_positive(time_limit, "time_limit"),
@@ -142,6 +161,7 @@ def cluster(
     except ValueError as error:
         raise type(error)(in_python(str(error))) from None
     found.notes[:] = [in_python(note) for note in found.notes]
+    found.settings[:] = [(name, in_python(value)) for name, value in found.settings]
     for note in found.notes:
         warnings.warn(note, stacklevel=2)
     return found

@@ -27,10 +27,22 @@ from hctrellis.support.checks import (
     frame_labels,
 )
 from hctrellis.tables.flat import all_single, best_tree, flat_clusters
-from hctrellis.tables.models import FORMER_NAMES, LINKAGES, POTENTIALS, maker, pairwise
+from hctrellis.tables.models import (
+    CONTRASTS,
+    FORMER_NAMES,
+    LINKAGES,
+    POTENTIALS,
+    maker,
+    model_name,
+    pairwise,
+)
+from hctrellis.tables.second import ask, has_second
+from hctrellis.tables.wish import Wish, unseen
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trust.beta import BetaChoice, Make, choose_beta
+from hctrellis.trust.contrasts import Contrasts
+from hctrellis.trust.opinions import SecondOpinion
 
 try:
     from sklearn.base import BaseEstimator, ClusterMixin
@@ -45,6 +57,7 @@ except ImportError:
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
 
+KNOWN = (*POTENTIALS, CONTRASTS)
 ROUNDS = 30  # of its growth, at most
 LEAVES_RESTARTS = 2000  # number of leaves times restarts of the local search before
 
@@ -62,10 +75,12 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    potential : str
+    potential : str, optional
         What trees are weighed by: merge heights of the linkages "single", "complete", "average",
         "centroid" or "ward"; "dasgupta", Dasgupta's cost of the similarities exp(-distance /
-        median distance); or "correlation-clustering" of these minus their mean.
+        median distance); "correlation-clustering" of these minus their mean; or "contrasts", a
+        model of tables that needs no beta (see `hctrellis.Contrasts`). By default "average", and
+        for two to nine features and up to 60 samples "contrasts", unless beta or metric is given.
     beta : float or "auto"
         Inverse temperature: how sharply trees are told apart. "auto" is `choose_beta`.
     n_clusters : int, optional
@@ -86,6 +101,9 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         third of the time and half the memory.
     max_clusters : int, optional
         Of a sparse trellis whose trees are weighed instead of sampling.
+    second_opinion : bool
+        Whether another model is asked, too: contrasts beside a model with beta, average linkage
+        beside contrasts.
     precision : float
         Sampling ends when every probability of 0.05 or more has a standard error of at most this,
     time_limit : float or None
@@ -102,14 +120,23 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         The probability that a tree has each flat cluster; NaN where it cannot be quoted.
     posterior_ : Posterior or SampledPosterior
         For further questions, see `Posterior`.
-    beta_ : float
+    potential_ : str
+        The model that was used.
+    beta_ : float or None
+        None for contrasts, which have none.
     beta_choice_ : BetaChoice or None
         How beta="auto" was chosen.
+    second_opinion_ : SecondOpinion or None
+        Where another model disagrees (``second_opinion_.sentence``), if it was asked and gives
+        probabilities that can be quoted.
+    optimality_ : Optimality
+        How good the MAP tree is; in print "proven optimal", "within 1.3% of the optimum" or "best
+        found".
     children_ : int64 array, shape (n_samples - 1, 2)
     distances_ : float64 array, shape (n_samples - 1,)
         The MAP tree as scikit-learn writes trees: which nodes are merged, and at which height (the
-        average distance for "dasgupta" and "correlation-clustering"), raised where a child is
-        higher.
+        average distance for "dasgupta" and "correlation-clustering", the spread for "contrasts"),
+        raised where a child is higher.
     linkage_matrix_ : float64 array, shape (n_samples - 1, 4)
         The same tree as SciPy writes it.
     n_leaves_ : int
@@ -126,7 +153,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        potential: str = "average",
+        potential: str | None = None,
         *,
         beta: float | Literal["auto"] = "auto",
         n_clusters: int | None = None,
@@ -135,6 +162,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         metric: str = "euclidean",
         max_exact_leaves: int = MAX_EXACT_LEAVES,
         max_clusters: int | None = None,
+        second_opinion: bool = False,
         precision: float = PRECISION,
         time_limit: float | None = TIME_LIMIT,
         random_state: Any = None,
@@ -147,6 +175,7 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.metric = metric
         self.max_exact_leaves = max_exact_leaves
         self.max_clusters = max_clusters
+        self.second_opinion = second_opinion
         self.precision = precision
         self.time_limit = time_limit
         self.random_state = random_state
@@ -166,9 +195,10 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if names is not None and self.metric == "precomputed":
             data = as_symmetric(X, "X")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        make = self._maker(data, names)
-        self._choose_beta(make, data, seed)
-        self.posterior_ = self._infer(make(None, self.beta_), seed)
+        self.potential_ = model_name(self.potential, self._kind(), data, self._with_beta())
+        self.posterior_ = self._infer(self._model(data, names, seed), seed)
+        self.second_opinion_ = self._ask_again(data, seed)
+        self.optimality_ = self.posterior_.optimality
         tree = self._tree(data)
         part = self._partition(tree)
         self.labels_ = part.assignment
@@ -183,9 +213,13 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     # ---- steps of fit -------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self._name() not in POTENTIALS:
-            known = ", ".join(POTENTIALS)
+        if self.potential is not None and self._name() not in KNOWN:
+            known = ", ".join(KNOWN)
             raise ValueError(f"potential must be one of {known}; got {self.potential!r:.80}")
+        if self._name() == CONTRASTS and self._with_beta():
+            raise ValueError(
+                'potential="contrasts" has neither beta nor metric; leave out beta and metric'
+            )
         if self.cut not in ("map", "best"):
             raise ValueError(f'cut must be "map" or "best"; got {self.cut!r:.80}')
         if self.n_clusters is not None and self.probability_threshold is not None:
@@ -201,23 +235,40 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _kind(self) -> str:
         if self.metric != "precomputed":
             return "features"
-        return "distances" if self._name() in LINKAGES else "similarities"
+        return "distances" if self._name() in (None, *LINKAGES) else "similarities"
 
-    def _name(self) -> str:
-        return FORMER_NAMES.get(self.potential, self.potential)
+    def _name(self) -> str | None:
+        given = self.potential
+        return given if given is None else FORMER_NAMES.get(given, given)
 
-    def _maker(self, X: FloatArray, names: Sequence[str] | None) -> Make:
-        """A function that makes the potential of X (for None) or of a resample of it, at a beta."""
-        return maker(self._name(), self._kind(), X, self.metric, names)
+    def _with_beta(self) -> bool:
+        return self.beta != "auto" or self.metric != "euclidean"
 
-    def _choose_beta(self, make: Make, data: FloatArray, seed: int) -> None:
-        if self.beta == "auto":
-            choice = choose_beta(make, None if self.metric == "precomputed" else data, rng=seed)
-            self.beta_choice_: BetaChoice | None = choice
-            self.beta_ = choice.beta
-        else:
-            self.beta_choice_ = None
-            self.beta_ = float(self.beta)
+    def _model(self, data: FloatArray, names: Sequence[str] | None, seed: int) -> Potential:
+        """The potential of the data, with its beta if it has one."""
+        self.beta_: float | None = None
+        self.beta_choice_: BetaChoice | None = None
+        if self.potential_ == CONTRASTS:
+            return Contrasts(data, labels=names, rng=seed)
+        make = maker(self.potential_, self._kind(), data, self.metric, names)
+        beta = self._choose_beta(make, data, seed)
+        self.beta_ = beta
+        return make(None, beta)
+
+    def _ask_again(self, data: FloatArray, seed: int) -> SecondOpinion | None:
+        kind, name = self._kind(), self.potential_
+        if not self.second_opinion or not has_second(name, kind, data, self.metric):
+            return None
+        limit = 1e9 if self.time_limit is None else self.time_limit
+        wish = Wish(seed=seed, precision=self.precision, time_limit=limit)
+        return ask(self.posterior_, name, data, wish, unseen)
+
+    def _choose_beta(self, make: Make, data: FloatArray, seed: int) -> float:
+        if self.beta != "auto":
+            return float(self.beta)
+        choice = choose_beta(make, None if self.metric == "precomputed" else data, rng=seed)
+        self.beta_choice_ = choice
+        return choice.beta
 
     def _infer(self, potential: Potential, seed: int) -> BasePosterior:
         n = potential.n_leaves
@@ -249,7 +300,8 @@ class TrellisClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _tree(self, data: FloatArray) -> Tree:
         """The MAP tree with heights."""
-        return best_tree(self.posterior_, pairwise(self._kind(), data, self.metric), self._name())
+        distances = pairwise(self._kind(), data, self.metric)
+        return best_tree(self.posterior_, distances, self.potential_)
 
     def _partition(self, tree: Tree) -> Partition:
         threshold = self.probability_threshold

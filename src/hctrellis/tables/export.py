@@ -101,7 +101,13 @@ def clusters_csv(found: Clustering) -> str:
     """All clusters of some probability, as CSV."""
     table = found.table if found.posterior.is_reliable else ()
     rows = [[r.probability, r.error, r.size, "; ".join(sorted(r.cluster))] for r in table]
-    return _csv([["probability", "error", "size", "members"], *rows])
+    head, opinion = ["probability", "error", "size", "members"], found.second_opinion
+    if opinion is not None and found.posterior.is_reliable:
+        known = Lookup(opinion.posterior)
+        head.append(f"by_{opinion.names[1]}".replace(" ", "_"))
+        for row, mask in zip(rows, found.table.masks, strict=True):
+            row.append(known.probability(mask))
+    return _csv([head, *rows])
 
 
 def flat_csv(part: Partition) -> str:
@@ -162,11 +168,33 @@ def as_json(found: Clustering) -> dict[str, Any]:
             }
             for row in found.moves
         ],
+        "second_opinion": _opinion(found),
+        "optimality": str(found.optimality) if found.items is not None else None,
         "bootstrap": [
             {"members": sorted(row.cluster), "au": _number(row.au), "bp": row.bp}
             for row in found.bootstrap or ()
         ],
         "notes": found.notes,
+    }
+
+
+def _opinion(found: Clustering) -> dict[str, Any] | None:
+    """What another model says, cluster by cluster."""
+    opinion = found.second_opinion
+    if opinion is None:
+        return None
+    model = opinion.posterior.potential
+    return {
+        "models": list(opinion.names),
+        "sentence": opinion.sentence,
+        "beta": model.beta if model.has_energy else None,
+        **{
+            kind: [
+                {"members": sorted(each.cluster), "probabilities": [each.first, each.second]}
+                for each in listed
+            ]
+            for kind, listed in (("agreed", opinion.agreed), ("disputed", opinion.disputed))
+        },
     }
 
 

@@ -12,7 +12,7 @@ from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.partition import Partition, best_partition, cut_tree, probable_partition
 from hctrellis.potentials.linkage import Linkage, Method
 from hctrellis.support.imports import ONE_AT_A_TIME
-from hctrellis.tables.models import LINKAGES
+from hctrellis.tables.models import CONTRASTS, LINKAGES
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ ALL_SINGLE = (
 
 
 def best_tree(post: BasePosterior, distances: FloatArray, name: str) -> Tree:
-    """The MAP tree with heights; SciPy's if it is as good (single linkage has many ties)."""
+    """The MAP tree with heights; SciPy's if it is as good (single linkage has many ties).
+
+    Heights are those of the linkage; of contrasts, the spread; average distances for other models.
+    """
+    if name == CONTRASTS:
+        return post.map_tree
     method = cast(Method, name if name in LINKAGES else "average")
     greedy = _scipy_tree(distances, method, post.labels)
     top = post.map_log_weight

@@ -198,6 +198,11 @@ def _not_a_number(file: str, name: str, row: int, texts: Sequence[str]) -> str:
     if _INFINITE.fullmatch(text) or _NUMBER.fullmatch(text):
         beyond = f"which is not finite, or beyond {LARGEST:g}"
         return f"{column} has {text!r:.40} in row {row + 1}, {beyond}; correct it"
+    if row == 0 and len(texts) > 1 and all(map(_is_number, texts[1:])):
+        return (
+            f"{column} has {text!r:.40} in its first row and numbers below; if that is a second "
+            "line of names or units, delete the line, and correct it otherwise"
+        )
     return (
         f"{column} has {text!r:.40} in row {row + 1}, which is not a number; correct it or "
         f"leave the column out with --ignore {_argument(name)}"
@@ -255,10 +260,10 @@ def _without_holes(items: Items, policy: str) -> Items:
         return items
     if policy == "drop-rows":
         rows = np.flatnonzero(~holes.any(axis=1))
-        items.notes.append(f"left out for missing values: {len(holes) - len(rows)} rows")
+        items.notes.append(_about_left_out(len(holes) - len(rows), "row"))
     elif policy == "drop-columns":
         columns = np.flatnonzero(~holes.any(axis=0))
-        items.notes.append(f"left out for missing values: {holes.shape[1] - len(columns)} columns")
+        items.notes.append(_about_left_out(holes.shape[1] - len(columns), "column"))
     elif policy in ("mean", "zero"):
         items.notes.append(f"filled in ({policy}): {count}")
         return replace(items, values=np.where(holes, _filling(items, policy), items.values))
@@ -273,6 +278,10 @@ def _without_holes(items: Items, policy: str) -> Items:
             f"nothing is left of {items.name} without missing values; try --missing mean"
         )
     return items.keep(rows, columns)
+
+
+def _about_left_out(number: int, what: str) -> str:
+    return f"left out for missing values: {number} {what}{'' if number == 1 else 's'}"
 
 
 def _filling(items: Items, policy: str) -> FloatArray:

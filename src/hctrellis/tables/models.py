@@ -21,6 +21,7 @@ from hctrellis.potentials.base import Potential
 from hctrellis.potentials.correlation import CorrelationClustering
 from hctrellis.potentials.dasgupta import Dasgupta
 from hctrellis.potentials.linkage import Linkage, Method
+from hctrellis.trust.beta import LEAST_COLUMNS
 
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray
@@ -29,12 +30,36 @@ if TYPE_CHECKING:
 LINKAGES: tuple[str, ...] = get_args(Method)
 POTENTIALS = (*LINKAGES, "dasgupta", "correlation-clustering")
 CONTRASTS = "contrasts"  # a model of tables that is fitted to the table and has no beta
+LEAST_CONTRASTS = 2  # columns from which contrasts are the default,
+MOST_CONTRASTS = 60  # and rows up to which they are: for more, fitting them takes long
 FORMER_NAMES = {"correlation": "correlation-clustering"}
 LARGEST_CORRELATION = 1 + 1e-9
+WHY_NOT_CONTRASTS = (
+    f"contrasts, whose probabilities are closer to the truth for fewer than {LEAST_COLUMNS} "
+    f"columns, take long to fit to more than {MOST_CONTRASTS} rows; --potential contrasts takes "
+    "them nonetheless"
+)
+WHY_CONTRASTS = (
+    f"with fewer than {LEAST_COLUMNS} columns no beta can be calibrated, and the probabilities of "
+    "this model, which needs none, were closer to the truth in tables where that is known; "
+    "--potential average takes average linkage with a beta instead"
+)
 
 
-def model_name(given: str | None, kind: str, values: FloatArray) -> str:
-    """The model that was asked for, or what fits the data."""
+def model_name(given: str | None, kind: str, values: FloatArray, with_beta: bool = False) -> str:
+    """The model that was asked for, or what fits the data.
+
+    Parameters
+    ----------
+    given : str or None
+    kind : {"features", "distances", "similarities"}
+    values : array
+    with_beta : bool
+        Whether something is asked for that only models with a beta have, so that contrasts are
+        no choice.
+    """
+    if given is None and kind == "features":
+        return "average" if with_beta or not for_contrasts(values) else CONTRASTS
     if given is None:
         return "average" if kind != "similarities" or _signed(values) else "dasgupta"
     name = FORMER_NAMES.get(given, given)
@@ -50,6 +75,22 @@ def model_name(given: str | None, kind: str, values: FloatArray) -> str:
             "correlation clustering (--potential correlation-clustering)"
         )
     return name
+
+
+def for_contrasts(values: FloatArray) -> bool:
+    """Whether a table has too few columns to calibrate beta, but enough for contrasts.
+
+    One column says almost nothing to contrasts, even where groups are far apart, and rows that are
+    all alike nothing at all. To many rows contrasts take long to fit.
+    """
+    differ = bool((values != values[0]).any())
+    return narrow(values) and 2 < len(values) <= MOST_CONTRASTS and differ
+
+
+def narrow(values: FloatArray) -> bool:
+    """Whether a table has too few columns to calibrate beta, but more than one."""
+    columns: int = values.shape[1]
+    return LEAST_CONTRASTS <= columns < LEAST_COLUMNS
 
 
 def maker(
@@ -84,7 +125,7 @@ def maker(
 def described(name: str, kind: str, values: FloatArray, metric: str = "euclidean") -> str:
     """The model in words."""
     if name == CONTRASTS:
-        return "contrasts between clusters, fitted to the table without beta"
+        return "a model of contrasts between clusters, fitted to the table without beta"
     links = {
         "features": f"{'Euclidean' if metric == 'euclidean' else metric} distances",
         "distances": "the distances",

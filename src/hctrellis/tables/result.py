@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hctrellis.certify.result import MapResult
+from hctrellis.certify.solve import solve_map
 from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.lookup import Lookup
+from hctrellis.posterior.optimality import Optimality
 from hctrellis.posterior.partition import Partition
 from hctrellis.posterior.placements import Placements, unsettled
 from hctrellis.posterior.table import ClusterTable
+from hctrellis.tables import moves, second
 from hctrellis.tables.cells import Items
 from hctrellis.tables.flat import Cut, best_tree, flat_clusters
 from hctrellis.tables.models import pairwise
+from hctrellis.tables.speech import in_python
+from hctrellis.tables.wish import Bars, Wish, unseen
 from hctrellis.tree import Tree
-from hctrellis.trust.beta import BetaChoice, Make, SensitivityRow, sensitivity
+from hctrellis.trust.beta import BetaChoice, Make, SensitivityRow
 from hctrellis.trust.bootstrap import BootstrapSupport
+from hctrellis.trust.opinions import SecondOpinion
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +35,6 @@ if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
     from hctrellis.treefiles import TreeRuns
 
-MOVED_LEAVES = 20  # up to which all trees are weighed at three betas
 MAX_MOVED = 10  # clusters that are followed from beta to beta
 
 
@@ -67,6 +72,12 @@ class Clustering:
         The trees, if trees were read.
     enough : RunReport or None
         Whether these are enough, if there are several runs.
+    wish : Wish
+        What was asked for.
+    bars : callable
+        Shows the progress of what is found when it is first asked for.
+    speak : callable
+        Names options as Python does, or as the command line does.
     """
 
     posterior: BasePosterior
@@ -83,6 +94,9 @@ class Clustering:
     model: str = ""
     runs: TreeRuns | None = None
     enough: RunReport | None = None
+    wish: Wish = field(default_factory=Wish)
+    bars: Bars = unseen
+    speak: Callable[[str], str] = in_python
 
     # ---- answers ------------------------------------------------------------------------------
 
@@ -138,23 +152,85 @@ class Clustering:
 
     @cached_property
     def moves(self) -> list[SensitivityRow]:
-        """The probabilities of clusters at half and twice beta; empty where that takes too long."""
+        """The probabilities of clusters at half, once and twice beta.
+
+        Empty without a beta, where sampling gives none that can be quoted, and where it would take
+        long and was not asked for (``sensitivity=True``); `about_moves` says which.
+        """
         post = self.posterior
-        if self.make is None or self.items is None or not self._has_moves():
+        if self.make is None or self.items is None or not self._can_move() or self._waits():
             return []
-        tree = post.map_tree
-        inner = sorted(tree.masks[tree.n_leaves : -1], key=lambda m: -post.cluster_probability(m))
+        tree, known = post.map_tree, Lookup(post)
+        inner = sorted(tree.masks[tree.n_leaves : -1], key=lambda m: -(known.probability(m) or 0.0))
         clusters = dict.fromkeys([*self.watched, *inner[:MAX_MOVED]])
         table = self.items.used if self.items.kind == "features" else None
-        with warnings.catch_warnings():  # what they say was said of the posterior itself
-            warnings.simplefilter("ignore")
-            return sensitivity(self.make, table, post.potential.beta, clusters, post.trellis)
+        return moves.moves(self.make, table, post, clusters, self.wish, self.bars)
 
-    def _has_moves(self) -> bool:
+    def _can_move(self) -> bool:
         post = self.posterior
-        if post.potential.beta <= 0 or post.method == "sampled":
+        return self.make is not None and post.is_reliable and post.potential.beta > 0
+
+    def _waits(self) -> bool:
+        """Whether probabilities at other betas would take long and were not asked for."""
+        wanted = self.wish.sensitivity
+        return wanted is False or (wanted is None and not moves.is_quick(self.posterior))
+
+    @property
+    def about_moves(self) -> str:
+        """Why there are no probabilities at half and twice beta; empty if there are, or no beta."""
+        if not self._can_move() or self.moves:
+            return ""
+        return moves.LATER if self._waits() else moves.NO_MOVES
+
+    @cached_property
+    def certificate(self) -> MapResult | None:
+        """The best tree with a proof or a bound; None if all trees were weighed, or if not asked.
+
+        It is asked for by ``certify=True``, and has the same time limit as the sampling.
+        """
+        post, wish = self.posterior, self.wish
+        if not wish.certify or post.is_exact or self.items is None:
+            return None
+        with self.bars("seconds to prove the best tree", False) as progress:
+            return solve_map(post.potential, wish.time_limit, rng=wish.seed, progress=progress)
+
+    @property
+    def optimality(self) -> Optimality:
+        """How good the tree is: "proven optimal", "within 1.3% of the optimum" or "best found"."""
+        if self.certificate is None:
+            return self.posterior.optimality
+        return self.certificate.optimality_of(self.posterior.map_tree)
+
+    @cached_property
+    def second_opinion(self) -> SecondOpinion | None:
+        """What another model says: contrasts beside a model with beta, or the reverse.
+
+        None for matrices, and for more than 20 items unless it was asked for
+        (``second_opinion=True``); `about_second` says why.
+        """
+        if not self._has_second() or self._second_waits():
+            return None
+        assert self.items is not None
+        return second.ask(self.posterior, self.name, self.items.used, self.wish, self.bars)
+
+    def _has_second(self) -> bool:
+        if self.items is None or not self.posterior.is_reliable:
             return False
-        return post.method == "sparse" or post.n_leaves <= MOVED_LEAVES
+        return second.has_second(self.name, self.items.kind, self.items.used, self.metric)
+
+    def _second_waits(self) -> bool:
+        wanted = self.wish.second_opinion
+        long = self.posterior.n_leaves > second.QUICK_LEAVES
+        return wanted is False or (wanted is None and long)
+
+    @property
+    def about_second(self) -> str:
+        """Where the two models disagree, or why only one was asked; empty if there is only one."""
+        if not self._has_second():
+            return ""
+        if self.second_opinion is not None:
+            return self.second_opinion.sentence
+        return second.LATER if self._second_waits() else second.NO_SECOND
 
     @cached_property
     def placements(self) -> Placements:
@@ -175,7 +251,13 @@ class Clustering:
         if cluster is not None:
             masks = [self.posterior.map_tree.mask([*cluster])]
         found = sentences(
-            self.posterior, masks, self.model, self.beta_choice, self.moves, self.bootstrap
+            self.posterior,
+            masks,
+            self.model,
+            self.beta_choice,
+            self.moves,
+            self.bootstrap,
+            self.second_opinion,
         )
         return " ".join(found)
 
@@ -205,6 +287,11 @@ class Clustering:
             "groups": self.groups or None,
             "beta": self.beta_choice,
             "sensitivity": self.moves,
+            "about_sensitivity": self.speak(self.about_moves),
+            "second_opinion": self.second_opinion,
+            "about_second": self.speak(self.about_second),
+            "optimality": None if self.certificate is None else self.optimality,
+            "speak": self.speak,
             "bootstrap": self.bootstrap,
             "settings": self.settings,
             "model": self.model,
@@ -236,7 +323,10 @@ class Clustering:
     def __repr__(self) -> str:
         from hctrellis.report.words import listed_plainly
 
-        return "\n".join([f"Clustering({self.posterior!r})", *listed_plainly(self.posterior)])
+        lines = [f"Clustering({self.posterior!r})", *listed_plainly(self.posterior)]
+        if "second_opinion" in self.__dict__:  # not to let a line of text take seconds
+            lines += filter(None, [self.speak(self.about_second)])
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from hctrellis.report.small import small_report
@@ -247,4 +337,6 @@ class Clustering:
             notes=self.notes,
             groups=self.groups,
             beta=self.beta_choice,
+            second=self.second_opinion,
+            remarks=[] if self.second_opinion else [self.speak(self.about_second)],
         )

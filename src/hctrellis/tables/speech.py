@@ -1,7 +1,8 @@
 """How options are called: as the command line has them, or as Python has them.
 
 What is wrong with a table is said in the words of the command line, --missing mean; `in_python`
-says the same as missing="mean".
+says the same as missing="mean". What is wrong further down is said in the words of Python,
+time_limit; `on_command_line` says the same as --time-limit.
 """
 
 from __future__ import annotations
@@ -9,10 +10,17 @@ from __future__ import annotations
 import re
 
 KINDS = ("distances", "similarities", "features")
-FLAGS = ("all-columns", "standardize", "log10", "decimal-comma", "transpose")
+FLAGS = (
+    *("all-columns", "standardize", "log10", "decimal-comma", "transpose"),
+    *("second-opinion", "sensitivity"),
+)
 
 _WITH_VALUE = re.compile(r'--(missing|labels|color|ignore|potential|metric|beta) ("[^"]*"|[\w.-]+)')
 _NAME = re.compile(r"--([a-z0-9]+(?:-[a-z]+)*)")
+_KEYWORD = re.compile(
+    r"(?<![\w-])(time_limit|max_clusters|n_clusters|n_samples|all_columns|decimal_comma|burn_in|"
+    r"second_opinion|max_leaves|chunk_size|t_cut|lam_root|true_trees|on_shell|non_stop)\b"
+)
 
 
 def in_python(text: str) -> str:
@@ -38,3 +46,14 @@ def _as_keyword(match: re.Match[str]) -> str:
     if name in KINDS:
         return f'kind="{name}"'
     return f"{name.replace('-', '_')}={'True' if name in FLAGS else ''}"
+
+
+def on_command_line(text: str) -> str:
+    """A message in the words of the command line.
+
+    Examples
+    --------
+    >>> print(on_command_line("raise time_limit, or give n_clusters; see --time-limit"))
+    raise --time-limit, or give --n-clusters; see --time-limit
+    """
+    return _KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')}", text)

@@ -4,79 +4,61 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Sequence
 
-from hctrellis.build.grow import grow
-from hctrellis.infer import MAX_EXACT_LEAVES, infer
 from hctrellis.posterior.base import BasePosterior
-from hctrellis.potentials.base import Potential
-from hctrellis.sampling.run import PRECISION, TIME_LIMIT
-from hctrellis.support.progress import Progress
 from hctrellis.tables.cells import Items, Options
-from hctrellis.tables.models import CONTRASTS, LINKAGES, described, maker, model_name
+from hctrellis.tables.models import (
+    CONTRASTS,
+    LINKAGES,
+    MOST_CONTRASTS,
+    WHY_CONTRASTS,
+    WHY_NOT_CONTRASTS,
+    described,
+    maker,
+    model_name,
+    narrow,
+)
 from hctrellis.tables.result import Clustering
+from hctrellis.tables.solve import solve
+from hctrellis.tables.wish import Bars, Wish
 from hctrellis.trust.beta import choose_beta
 from hctrellis.trust.bootstrap import BootstrapSupport, bootstrap_support
 from hctrellis.trust.contrasts import Contrasts
 
-Bars: TypeAlias = Callable[[str, bool], AbstractContextManager[Progress]]
-"""What shows the progress of work: called with its name, and whether it is too short to show."""
-
-SLOW_LEAVES = 17  # from which all trees take long enough to show progress
 IDENTICAL = (
     "all items are identical, so nothing tells trees apart and every tree is equally probable; "
     "look at the numbers, or at which columns were left out"
 )
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What is asked of labelled numbers.
-
-    Attributes
-    ----------
-    potential : str or None
-        The model; what fits the data if None.
-    metric : str
-        Of the distances between rows.
-    beta : float or None
-        Chosen if None.
-    clusters : sequence of sequences of str
-        To be asked about, by labels.
-    bootstrap : int or None
-        Resamples of columns at each scale.
-    seed : int
-    precision : float
-        The standard error at which sampling ends, for more than 22 items.
-    time_limit : float
-        Seconds after which it ends in any case.
-    max_clusters : int or None
-        Of a sparse trellis whose trees are weighed instead of sampling.
-    reading : Options
-        How the table was read, to be told.
-    """
-
-    potential: str | None = None
-    metric: str = "euclidean"
-    beta: float | None = None
-    clusters: Sequence[Sequence[str]] = ()
-    bootstrap: int | None = None
-    seed: int = 0
-    precision: float = PRECISION
-    time_limit: float = TIME_LIMIT
-    max_clusters: int | None = None
-    reading: Options = field(default_factory=Options)
-
-
 def work(items: Items, wish: Wish, bars: Bars) -> Clustering:
     """Choose the model and beta, infer, and resample if that was asked for."""
     _check(items, wish)
-    name = model_name(wish.potential, items.kind, items.used)
-    if name == CONTRASTS:
-        return _by_contrasts(items, wish, bars)
+    name = model_name(wish.potential, items.kind, items.used, _with_beta(wish))
+    found = _by_contrasts(items, wish, bars) if name == CONTRASTS else _by(name, items, wish, bars)
+    _ = found.certificate
+    if wish.sensitivity:
+        _ = found.moves
+    if wish.second_opinion:
+        _ = found.second_opinion
+    return found
+
+
+def _with_beta(wish: Wish) -> bool:
+    """Whether something is asked for that contrasts do not have."""
+    return wish.beta is not None or wish.bootstrap is not None or wish.metric != "euclidean"
+
+
+def _would_be_contrasts(items: Items, wish: Wish) -> bool:
+    """Whether only the number of rows kept contrasts from being the model."""
+    asked = wish.potential is not None or _with_beta(wish)
+    few = items.kind == "features" and narrow(items.used)
+    return few and not asked and len(items.used) > MOST_CONTRASTS
+
+
+def _by(name: str, items: Items, wish: Wish, bars: Bars) -> Clustering:
+    """By a model that has a beta."""
     make = maker(name, items.kind, items.used, wish.metric, items.labels)
     table = items.used if items.kind == "features" else None
     make(table, 1.0)  # so that errors in the data are reported first
@@ -91,12 +73,15 @@ def work(items: Items, wish: Wish, bars: Bars) -> Clustering:
             warnings.filterwarnings("ignore", message="every tree has the same weight")
         post = solve(make(table, beta), wish, bars)
     watched = [as_mask(names, post.labels) for names in wish.clusters]
+    settings = _settings(items, name, wish)
+    if _would_be_contrasts(items, wish):
+        settings.append(("Why this model", WHY_NOT_CONTRASTS))
     return Clustering(
         posterior=post,
         name=name,
         items=items,
         watched=watched,
-        settings=_settings(items, name, wish),
+        settings=settings,
         notes=[*items.notes, *([IDENTICAL] if same else [])],
         beta_choice=choice,
         bootstrap=_resample(items, post, name, wish, bars),
@@ -104,55 +89,47 @@ def work(items: Items, wish: Wish, bars: Bars) -> Clustering:
         metric=wish.metric,
         seed=wish.seed,
         model=_model(items, name, wish),
+        wish=wish,
+        bars=bars,
     )
 
 
 def _by_contrasts(items: Items, wish: Wish, bars: Bars) -> Clustering:
     """By the model of tables that is fitted to the table and has no beta."""
-    if wish.beta is not None or wish.bootstrap is not None:
+    if _with_beta(wish):
         raise ValueError(
-            "--potential contrasts has no beta and is not resampled; leave out --beta and "
-            "--bootstrap"
+            "--potential contrasts has no beta, no metric, and is not resampled; leave out --beta, "
+            "--metric and --bootstrap"
         )
     with bars("fits", False) as progress:
         model = Contrasts(items.used, labels=items.labels, rng=wish.seed, progress=progress)
     post = solve(model, wish, bars)
+    settings = _settings(items, CONTRASTS, wish)
+    if wish.potential is None:
+        settings.append(("Why this model", WHY_CONTRASTS))
+    settings.append(("How it was found", model.origin))
+    settings += [("Structure", text) for text in _structure(model, post)]
     return Clustering(
         posterior=post,
         name=CONTRASTS,
         items=items,
         watched=[as_mask(names, post.labels) for names in wish.clusters],
-        settings=_settings(items, CONTRASTS, wish),
-        notes=[*items.notes, model.sentence],
+        settings=settings,
+        notes=[*items.notes],
         metric=wish.metric,
         seed=wish.seed,
         model=_model(items, CONTRASTS, wish),
+        wish=wish,
+        bars=bars,
     )
 
 
-def solve(potential: Potential, wish: Wish, bars: Bars) -> BasePosterior:
-    """The posterior: exact, sampled, or over the trees of a sparse trellis if that is asked for."""
-    n = potential.n_leaves
-    if n <= MAX_EXACT_LEAVES:
-        with bars("splits", n < SLOW_LEAVES) as progress:
-            post = infer(potential, progress=progress)
-        with bars("probabilities of the clusters", n < SLOW_LEAVES):
-            post.cluster_probabilities()
-        return post
-    if wish.max_clusters is not None:
-        with bars("seconds to find promising trees", False) as progress:
-            growth = grow(
-                potential, wish.max_clusters, wish.time_limit, rng=wish.seed, progress=progress
-            )
-        return infer(potential, growth)
-    with bars("thousandths of the sampling", False) as progress:
-        return infer(
-            potential,
-            precision=wish.precision,
-            time_limit=wish.time_limit,
-            rng=wish.seed,
-            progress=progress,
-        )
+def _structure(model: Contrasts, post: BasePosterior) -> list[str]:
+    """Whether there is any structure in the table, in words, if log Z is known."""
+    log_z, error = post.log_partition, post.log_partition_error
+    if log_z is None or error is None or not post.is_reliable:
+        return []
+    return [model.evidence_at(log_z, error).sentence]
 
 
 def as_mask(names: Sequence[str], labels: Sequence[str]) -> int:

@@ -6,8 +6,8 @@ found in one of three ways:
 
 - a separable statistic is a sum over clusters, so the probabilities of clusters and one more
   downward pass are enough;
-- on the full lattice the kernel of the upward pass runs once more, with the statistic as a factor
-  of the weight of every split, and gives the average over the splits of each cluster;
+- on the full lattice a compiled pass weighs every split once more, with the statistic as a value
+  beside its weight (see `kernels.means`);
 - else the splits are listed, chunk by chunk.
 
 For every two leaves i and j, the value for the split that parts them is a sum over clusters as
@@ -18,6 +18,7 @@ the sum of A - B over all clusters that have both.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ import numpy as np
 from hctrellis.clusters import Lattice, Vertices, n_splits
 from hctrellis.potentials.base import Potential
 from hctrellis.support.steps import check_stop
-from hctrellis.trellis.blocks import Blocks
+from hctrellis.trellis.blocks import Blocks, in_order
 from hctrellis.trellis.full import _low_bits
 from hctrellis.trellis.listed import Weights
 from hctrellis.trellis.solution import CompiledSolution, Solution
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray
 
 LISTED_SPLITS = 300_000  # up to 12 leaves: no more than this are listed, without compiling anything
+FAINT = 2.0**-90  # clusters that are less probable add nothing to a sum over all clusters
+PARTS = 4  # of a pass, each with sums of its own
 PAIRS_AT_ONCE = 1 << 20  # entries of a matrix of clusters and leaves
 
 
@@ -48,6 +51,25 @@ def expected(solution: Solution, statistic: Potential) -> float:
         return 0.0
     statistic.check()
     return sum(_of_part(solution, part) for part in statistic.parts)
+
+
+def expected_each(solution: Solution, statistics: Sequence[Potential]) -> list[float]:
+    """As `expected`, of several statistics; those that see the same of clusters share a pass."""
+    groups: dict[object, list[int]] = {}
+    for k, statistic in enumerate(statistics):
+        joint = len(statistic.parts) == 1 and not statistic.only_root
+        if joint and statistic.separable(solution.vertices) is None:
+            joint = _is_fused(solution, statistic, LISTED_SPLITS)
+        groups.setdefault(statistic.code() if joint else k, []).append(k)
+    found = np.zeros(len(statistics))
+    for places in groups.values():
+        some = [statistics[k] for k in places]
+        terms = _with_values(solution, some) if len(some) > 1 else None
+        if terms is not None:
+            found[places] = _totals(solution, terms, len(some))
+        else:
+            found[places] = [expected(solution, statistic) for statistic in some]
+    return found.tolist()
 
 
 def _of_part(solution: Solution, part: Potential) -> float:
@@ -66,14 +88,10 @@ def _of_part(solution: Solution, part: Potential) -> float:
         if gain is not None:
             total += float(solution.growth @ gain)
         return total
-    if _is_fused(solution, part):
+    if _is_fused(solution, part, LISTED_SPLITS):
         assert isinstance(solution, CompiledSolution)
         terms, own = _with_value(solution, part)
-        averages = _of_parents(solution, terms)
-        p = solution.probabilities
-        possible = p > 0
-        possible[solution.vertices.leaves] = False
-        return float(p[possible] @ (averages + own)[possible])
+        return float(_means(solution, terms, own)[solution.root])
     return _listed(solution, part)
 
 
@@ -100,12 +118,12 @@ def _listed(solution: Solution, part: Potential) -> float:
 # ---- with the kernels of the full lattice -----------------------------------------------------
 
 
-def _is_fused(solution: Solution, part: Potential) -> bool:
-    """Whether the statistic can be, and is worth being, compiled into the pass."""
+def _is_fused(solution: Solution, part: Potential, listed: int) -> bool:
+    """Whether the statistic can be compiled into the pass, and more splits than some are listed."""
     if not isinstance(solution, CompiledSolution):
         return False
     code = part.code()
-    if code is None or code.users or n_splits(part.n_leaves) <= LISTED_SPLITS:
+    if code is None or code.users or n_splits(part.n_leaves) <= listed:
         return False
     if code.cross is None:
         return True
@@ -116,23 +134,21 @@ def _is_fused(solution: Solution, part: Potential) -> bool:
 
 
 def _with_value(solution: CompiledSolution, part: Potential) -> tuple[Terms, FloatArray]:
-    """The terms of a solution with a statistic as a factor, and what it adds for each parent."""
+    """The terms of a solution with a statistic as a value, and what it adds for each parent."""
     terms, lattice, code = solution.terms, Lattice(part.n_leaves), part.code()
     assert code is not None
     described = part.describe(lattice)
-    codes = (*terms.codes, replace(code, role="factor"))
+    codes = (*terms.codes, replace(code, role="value"))
     distances = part.distances if code.cross is not None else terms.distances
     assert distances is not None
     low_bits = _low_bits(part.n_leaves, linear=False)
     near, low, between = cross_tables(codes, distances, low_bits)
     known = terms.features[: sum(each.n_features for each in terms.codes)]
     own = np.zeros(len(lattice)) if described.own is None else described.own
-    node = terms.node if terms.node.size > 0 else np.zeros(len(lattice))
     return replace(
         terms,
         codes=codes,
         features=np.array([*known, *described.features, *between]),
-        node=node,
         params=(*terms.params, *part.params()),
         root_params=(*terms.root_params, *part.params(root=True)),
         distances=distances,
@@ -142,38 +158,130 @@ def _with_value(solution: CompiledSolution, part: Potential) -> tuple[Terms, Flo
     ), own
 
 
-def _of_parents(solution: CompiledSolution, terms: Terms) -> FloatArray:
-    """The average of a statistic over the splits of each cluster."""
-    kernel = terms.kernel(*terms.upward)
-    averages = terms.node.copy()  # which the kernel overwrites
-    tables = (terms.features, solution.best, solution.rest, averages)
-    params = (terms.params, terms.root_params)
+def _with_values(solution: Solution, parts: Sequence[Potential]) -> Terms | None:
+    """The terms of a solution with several statistics as values; None if their features differ."""
+    assert isinstance(solution, CompiledSolution)
+    lattice = Lattice(parts[0].n_leaves)
+    first = parts[0].describe(lattice)
+    for part in parts:
+        each = first if part is parts[0] else part.describe(lattice)
+        if each.own is not None or not np.array_equal(each.features, first.features):
+            return None
+    terms, _ = _with_value(solution, parts[0])
+    params = [[*part.params(), *part.params(True)] for part in parts]
+    size = len(parts[0].params())
+    differs = [len(set(column)) > 1 for column in zip(*params, strict=True)]
+    same = [*np.logical_or(differs[:size], differs[size:]), True].index(True)
+    more = replace(terms.codes[-1], shared=same)
+    return replace(
+        terms,
+        codes=(*terms.codes, *[more] * (len(parts) - 1)),
+        params=(*terms.params, *(p for each in params[1:] for p in each[same:size])),
+        root_params=(*terms.root_params, *(p for each in params[1:] for p in each[size + same :])),
+    )
 
-    def solve(highs: IntArray) -> int:
-        kernel.solve_blocks(highs, terms.low_bits, tables, terms.cross, *params)
+
+class _Pass:
+    """The compiled pass of `kernels.means`, for some amounts of clusters."""
+
+    def __init__(self, solution: CompiledSolution, terms: Terms, a: FloatArray) -> None:
+        self.solution, self.terms = solution, terms
+        self.kernel = terms.kernel("weights", "tiles", "means")
+        self.tables = (terms.features, solution.best, solution.rest, terms.node)
+        self.amounts = np.divide(a, solution.rest, out=np.zeros(a.size), where=solution.rest > 0)
+        self.blocks = Blocks(solution.potential.n_leaves, terms.low_bits)
+
+    def low(self, sums: FloatArray, shares: FloatArray, nested: bool) -> None:
+        """Clusters of low leaves only."""
+        terms, amounts = self.terms, self.amounts
+        params = (terms.params, terms.root_params, terms.distances)
+        self.kernel.mean_low(terms.low_bits, self.tables, *params, amounts, sums, shares, nested)
+
+    def high(self, highs: IntArray, sums: FloatArray, shares: FloatArray, nested: bool) -> int:
+        """Clusters with some high parts."""
+        terms = self.terms
+        params = (terms.cross, terms.params, terms.root_params, self.amounts)
+        self.kernel.mean_blocks(highs, terms.low_bits, self.tables, *params, sums, shares, nested)
         return 0
 
-    kernel.solve_low(terms.low_bits, tables, *params, terms.distances)
-    blocks = Blocks(solution.potential.n_leaves, terms.low_bits)
-    blocks.visit(solve, lambda result, cost: None, solution.threads)
-    averages[0] = 0.0
-    averages[solution.vertices.leaves] = 0.0
-    return averages
+
+def _means(solution: CompiledSolution, terms: Terms, own: FloatArray) -> FloatArray:
+    """For each cluster, the mean of the sum of a statistic over the trees of the cluster."""
+    run = _Pass(solution, terms, np.ones(solution.best.size))
+    means, nothing = np.where(run.amounts > 0, own, 0.0), np.empty(0)
+    means[solution.vertices.leaves] = 0.0
+    run.low(means, nothing, True)
+    run.blocks.visit(
+        lambda highs: run.high(highs, means, nothing, True),
+        lambda result, cost: None,
+        solution.threads,
+    )
+    return means
 
 
-def _of_children(solution: CompiledSolution, terms: Terms) -> FloatArray:
-    """For each cluster, the sum of p(split) v(split) over the splits of which it is a child."""
-    return replace(solution, terms=terms).around(solution.probabilities)
+def _totals(solution: Solution, terms: Terms, number: int) -> FloatArray:
+    """The expectations of several statistics."""
+    from hctrellis.kernels.simd import LANES
+
+    assert isinstance(solution, CompiledSolution)
+    run = _Pass(solution, terms, _likely(solution))
+    nothing, found = np.empty(0), np.zeros(LANES * number)
+    run.low(nothing, found, False)
+
+    def solve(part: list[IntArray], check: Callable[[], None]) -> FloatArray:
+        sums = np.zeros(LANES * number)
+        for highs in part:
+            check()
+            run.high(highs, nothing, sums, False)
+        return sums
+
+    for sums in in_order(solve, run.blocks.parts(PARTS), solution.threads):
+        found += sums
+    totals: FloatArray = found.reshape(number, LANES).sum(axis=1)
+    return totals
+
+
+def _likely(solution: Solution) -> FloatArray:
+    """The probabilities of clusters that are not too faint to count."""
+    return np.where(solution.probabilities > FAINT, solution.probabilities, 0.0)
+
+
+def _differences(solution: CompiledSolution, terms: Terms) -> FloatArray:
+    """A - B of every cluster.
+
+    Each of a few parts of the work has sums of its own for the children; these are added up in
+    order, so that the result does not depend on the number of threads.
+    """
+    run = _Pass(solution, terms, _likely(solution))
+    sums, found = np.zeros(solution.best.size), np.zeros(solution.best.size)
+    run.low(sums, found, False)
+
+    def solve(part: list[IntArray], check: Callable[[], None]) -> FloatArray:
+        shares = np.zeros(sums.size)
+        for highs in part:
+            check()
+            run.high(highs, sums, shares, False)
+        return shares
+
+    for shares in in_order(solve, run.blocks.parts(PARTS), solution.threads):
+        found += shares
+    np.subtract(sums, found, out=found)
+    return found
 
 
 # ---- for every two leaves ---------------------------------------------------------------------
 
 
 class SolvedPairs:
-    """Expectations for every two leaves, from a solution (see `potentials.base.ExpectedPairs`)."""
+    """Expectations for every two leaves, from a solution (see `potentials.base.ExpectedPairs`).
 
-    def __init__(self, solution: Solution) -> None:
+    often : whether there are many solutions like this one, so that compiling is worth its time
+        however few splits they have.
+    """
+
+    def __init__(self, solution: Solution, often: bool = False) -> None:
         self._solution = solution
+        self._listed = 0 if often else LISTED_SPLITS
 
     def common_size(self) -> FloatArray:
         shrinks = pair_sums(self._solution.vertices, self._solution.growth)
@@ -186,11 +294,10 @@ class SolvedPairs:
 
     def parting(self, statistic: Potential) -> FloatArray:
         solution = self._solution
-        if _is_fused(solution, statistic):
+        if _is_fused(solution, statistic, self._listed):
             assert isinstance(solution, CompiledSolution)
             terms, _ = _with_value(solution, statistic)
-            values = solution.probabilities * _of_parents(solution, terms)
-            values -= _of_children(solution, terms)
+            values = _differences(solution, terms)
         else:
             values = _listed_differences(solution, statistic)
         return _off_diagonal(pair_sums(solution.vertices, values))

@@ -13,15 +13,18 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from hctrellis.clusters import FEW_LEAVES, Lattice
-from hctrellis.support.steps import check_stop
+from hctrellis.support.steps import StoppedError, check_stop
 
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
+
+Result = TypeVar("Result")
 
 CHUNK_SPLITS = 6_000_000  # of one call of a kernel, which Ctrl-C has to wait for
 CHUNKS_PER_THREAD = 16  # of a level, so that threads share it evenly,
@@ -66,11 +69,29 @@ class Blocks:
                 for result, cost in _share(kernel, chunks, pool, threads - 1):
                     done(result, cost)
 
+    def parts(self, number: int) -> list[list[IntArray]]:
+        """All blocks in some parts of equal work, for kernels to which their order is the same.
+
+        Each part is a list of chunks of high parts with equal numbers of leaves.
+        """
+        parts: list[list[IntArray]] = [[] for _ in range(number)]
+        for level in range(1, self.n_high + 1):
+            highs = _level(self.n_high, level)
+            size = max(1, CHUNK_SPLITS // max(1, self._cost(level)))
+            for k, part in enumerate(parts):
+                some = np.ascontiguousarray(highs[k::number])
+                part += [some[i : i + size] for i in range(0, len(some), size)]
+        return parts
+
+    def _cost(self, level: int) -> int:
+        """Splits of a block of which this many leaves may go either way."""
+        return int(3**self.low_bits * 2**level - 2 * 2**self.low_bits) // 2
+
     def _chunks(self, level: int, threads: int, downward: bool) -> Iterator[tuple[IntArray, int]]:
         """The high parts with `level` leaves, cut into chunks with their numbers of splits."""
         highs = _level(self.n_high, level)
         others = self.n_high - level if downward else level  # leaves that may go either way
-        each = (3**self.low_bits * 2**others - 2 * 2**self.low_bits) // 2
+        each = self._cost(others)
         most = CHUNK_SPLITS // max(1, each)
         size = max(1, most)
         if threads > 1:
@@ -81,6 +102,32 @@ class Blocks:
         for i in range(0, len(highs), size):
             chunk = highs[i : i + size]
             yield chunk, each * len(chunk)
+
+
+def in_order(
+    function: Callable[[list[IntArray], Callable[[], None]], Result],
+    parts: list[list[IntArray]],
+    threads: int,
+) -> Iterator[Result]:
+    """function(part, check) of each part, in order, by some threads; see `Blocks.parts`.
+
+    The function calls check() between chunks, which raises an error if no more is wanted.
+    """
+    if threads == 1:
+        yield from (function(part, check_stop) for part in parts)
+        return
+    enough = Event()
+
+    def check() -> None:
+        if enough.is_set():
+            raise StoppedError
+
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for found in [pool.submit(function, part, check) for part in parts]:
+                yield found.result()
+        finally:
+            enough.set()
 
 
 def _level(n_leaves: int, size: int) -> IntArray:

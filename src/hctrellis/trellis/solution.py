@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hctrellis.clusters import Lattice, Vertices, n_trees
+from hctrellis.clusters import Lattice, Vertices, n_splits, n_trees
 from hctrellis.potentials.base import Potential
 from hctrellis.support.logs import FORBIDDEN, LOG2E, NEVER, TIE
-from hctrellis.support.steps import check_stop, in_steps
+from hctrellis.support.steps import check_stop, in_steps, tell_progress
 from hctrellis.tree import Tree
 from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Splits, Weights, lattice_chunks, lattice_splits
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NOTHING = 1e-250  # compiled exponentials end at 2^-960: smaller probabilities count as 0
 PRIMES_AT_ONCE = 8
 MOST_ROUND = 16  # leaves: (2n - 3)!! is below 2^53
+MOST_POWERS = 3000  # log2 of a weight: the mean by sums over clusters is then right to 1e-9
 MOST_RANKED = 20  # the same for `count_ordered`, whose tables take n numbers per cluster
 ROUNDING = 1e-9  # of the sum of the probabilities of all trees that have a cluster
 ENTRIES_AT_ONCE = 1 << 20  # of a matrix of clusters and leaves
@@ -291,10 +292,13 @@ class CompiledSolution(FullSolution):
         return log_weights
 
     def around(self, amounts: FloatArray | None = None) -> FloatArray:
-        return self._around(amounts, np.empty(0))
+        return self._around(amounts)
 
     @cached_property
     def entropy(self) -> float:
+        linear = self.terms.kernel("weights", "outside").LINEAR
+        if linear and abs(self.best[-1]) < MOST_POWERS:
+            return max(0.0, self.log_spread + self._mean_gap() / LOG2E)
         spent = np.zeros(self.best.size)
         p = self._around(None, spent)
         p[self.root] = 1.0
@@ -302,7 +306,36 @@ class CompiledSolution(FullSolution):
         clusters = p * np.log(p, out=np.zeros(p.size), where=p > 0)
         return max(0.0, float(clusters.sum() - spent.sum()))
 
-    def _around(self, amounts: FloatArray | None, spent: FloatArray) -> FloatArray:
+    def _mean_gap(self) -> float:
+        """How far log2 of a tree's weight is below that of the best one, on average.
+
+        For potentials that are sums over clusters. Clusters that all trees have cancel.
+        """
+        grown = np.zeros(self.best.size) if self.terms.codes else None
+        p = self._around(None, grown=grown)
+        tree = self.map_tree
+        masks = [1 << leaf for leaf in range(tree.n_leaves)]
+        siblings = np.zeros(p.size)
+        for left, right in tree.children.tolist():
+            one, other = masks[left], masks[right]
+            siblings[one], siblings[other] = other.bit_count(), one.bit_count()
+            masks.append(one | other)
+        gap = 0.0
+        if self.terms.node.size > 0:
+            p[self.root] = 1.0
+            p[masks[tree.n_leaves :]] -= 1.0
+            p[masks[: tree.n_leaves]] = 0.0  # leaves are not split
+            gap -= float(p @ np.where(p != 0.0, self.terms.node, 0.0))
+        if grown is not None:
+            gap += LOG2E * float((siblings - grown * self.rest) @ self.terms.features[0])
+        return gap
+
+    def _around(
+        self,
+        amounts: FloatArray | None,
+        spent: FloatArray | None = None,
+        grown: FloatArray | None = None,
+    ) -> FloatArray:
         terms = self.terms
         tables = (terms.features, self.best, self.rest, terms.node)
         kernel = terms.kernel("weights", "outside")
@@ -313,16 +346,31 @@ class CompiledSolution(FullSolution):
             np.divide(amounts, self.rest, out=source, where=self.rest > 0)
         at_root = (1.0 if amounts is None else float(amounts[-1])) / max(self.rest[-1], 1.0)
         shared = (terms.low_bits, terms.cross)
-        kernel.root_splits(tables, terms.root_params, *shared, at_root, target, spent)
+        kernel.root_splits(tables, terms.root_params, *shared, at_root, target, spent, grown)
 
         def solve(highs: IntArray) -> int:
             kernel.solve_around(
-                highs, terms.low_bits, tables, terms.cross, terms.params, source, target, spent
+                highs,
+                terms.low_bits,
+                tables,
+                terms.cross,
+                terms.params,
+                source,
+                target,
+                spent,
+                grown,
             )
             return 0
 
+        finished, total = 0, n_splits(self.potential.n_leaves)
+
+        def advance(result: int, cost: int) -> None:
+            nonlocal finished
+            finished += cost
+            tell_progress(finished, total)
+
         blocks = Blocks(self.potential.n_leaves, terms.low_bits)
-        blocks.visit(solve, lambda result, cost: None, self.threads, downward=True)
+        blocks.visit(solve, advance, self.threads, downward=True)
         target *= self.rest
         return target
 

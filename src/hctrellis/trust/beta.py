@@ -51,6 +51,7 @@ from hctrellis.infer import infer
 from hctrellis.potentials.base import Potential
 from hctrellis.support.checks import as_count, as_finite, as_positive
 from hctrellis.support.progress import Progress, followed
+from hctrellis.support.steps import watched_by
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
@@ -58,6 +59,7 @@ from hctrellis.trellis.sparse import SparseTrellis
 from hctrellis.trust.peaks import PRECISION, Point, find_peaks, golden_section
 
 if TYPE_CHECKING:
+    from hctrellis.posterior.base import BasePosterior
     from hctrellis.support.types import FloatArray, IntArray
     from hctrellis.trellis.solution import FullSolution
 
@@ -78,6 +80,7 @@ PLACES = (
     20,
 )  # where the heat capacity is measured first
 DIGITS = 3  # of the beta that is chosen
+UPWARD = 0.3  # of the time of log Z and cluster probabilities goes into log Z
 STEP = 0.01  # of beta, relative, in differences of log Z
 ULPS = 16  # units in the last place by which second differences of log Z may be off
 EVALUATIONS = 23  # of a score, in most searches
@@ -234,6 +237,7 @@ def sensitivity(
     beta: float,
     clusters: Iterable[Cluster] | None = None,
     trellis: FullTrellis | SparseTrellis | None = None,
+    progress: Progress | bool | None = None,
 ) -> list[SensitivityRow]:
     """How answers move with beta: the same probabilities at beta / 2, beta and 2 beta.
 
@@ -247,6 +251,8 @@ def sensitivity(
     trellis : FullTrellis or SparseTrellis, optional
         The trees that are considered, as for `infer`. A sparse trellis that was grown at beta
         saves growing two more.
+    progress : bool or callable, optional
+        True shows a progress bar; a callable is called as progress(done, in all).
 
     Examples
     --------
@@ -260,7 +266,8 @@ def sensitivity(
     """
     betas = [as_positive(beta, "beta") * factor for factor in (0.5, 1.0, 2.0)]
     data = None if table is None else _as_table(table)
-    posteriors = [infer(make(data, beta), trellis) for beta in betas]
+    with followed(progress, "thousandths of the answers at half and twice beta") as report:
+        posteriors = [_asked(make(data, b), trellis, k, report) for k, b in enumerate(betas)]
     tree = posteriors[1].map_tree
     inner = tree.masks[tree.n_leaves : -1]
     masks = inner if clusters is None else [tree.mask(cluster) for cluster in clusters]
@@ -274,6 +281,25 @@ def sensitivity(
         )
         for beta, post in zip(betas, posteriors, strict=True)
     ]
+
+
+def _asked(
+    potential: Potential, trellis: FullTrellis | SparseTrellis | None, k: int, progress: Progress
+) -> BasePosterior:
+    """The posterior at the k-th of three betas, with its cluster probabilities."""
+
+    def part(first: float, share: float) -> Progress:
+        """The progress of a pass as a part of all, from 0 to 1,000."""
+
+        def tell(done: int, total: int | None) -> None:
+            progress(round(1000 / 3 * (k + first + share * done / (total or 1))), 1000)
+
+        return tell
+
+    post = infer(potential, trellis, progress=part(0.0, UPWARD))
+    with watched_by(part(UPWARD, 1 - UPWARD)):
+        post.cluster_probabilities()
+    return post
 
 
 # ---- the two rules ----------------------------------------------------------------------------

@@ -174,9 +174,12 @@ class Contrasts(StudentContrasts):
     @cached_property
     def evidence(self) -> Evidence:
         """The evidence for any structure against one Gaussian cloud; found when first asked for."""
-        log_z, error = self._log_partition()
+        return self.evidence_at(*self._log_partition())
+
+    def evidence_at(self, log_partition: float, error: float = 0.0) -> Evidence:
+        """The same from a log Z that is known already, as that of a posterior, and its error."""
         prior = float(hyper.log_prior(self._fit.u[self._free], self._free))
-        structure = log_z + prior + self._fit.log_volume
+        structure = log_partition + prior + self._fit.log_volume
         return Evidence(structure, self._one_gaussian(), error)
 
     @property
@@ -210,18 +213,25 @@ class Contrasts(StudentContrasts):
     @property
     def sentence(self) -> str:
         """How the model was found and what it says about the table as a whole, in plain words."""
+        return f"{self.origin} {self.evidence.sentence}"
+
+    @property
+    def origin(self) -> str:
+        """How the model was found, in plain words."""
         e, d = self.effective_columns, self.n_columns
         counted = (
-            f"The {d} columns count as {e:.1f} independent ones. "
+            f"The {d} columns count as {e:.1f} independent ones."
             if d > 1 and e < 0.95 * d
-            else f"The {d} column{'s' if d > 1 else ''} count in full. "
+            else f"The {d} columns count in full."
+            if d > 1
+            else "The one column counts in full."
         )
         how = (
             "all trees were weighed"
             if self.is_exact_fit
-            else "by trees that were sampled, so that other seeds give slightly other numbers"
+            else "its hyperparameters by sampled trees: other seeds give slightly other numbers"
         )
         return (
             "Probabilities follow from a model of how the table came about, fitted to the table "
-            f"itself ({how}); no beta was chosen. {counted}{self.evidence.sentence}"
+            f"itself ({how}); no beta was chosen. {counted}"
         )

@@ -34,27 +34,36 @@ class SecondOpinion:
     disputed : list of Opinion
         Clusters that only one of them holds likely, and that the other gives a probability that is
         lower by a quarter or more; the greatest difference comes first.
+    posterior : Posterior or SampledPosterior
+        Of the second model.
     """
 
     names: tuple[str, str]
     agreed: Sequence[Opinion]
     disputed: Sequence[Opinion]
+    posterior: BasePosterior
 
     @property
     def sentence(self) -> str:
         """Where the two disagree, in plain words."""
+        return self.told(SHOWN)
+
+    def told(self, shown: int = 0) -> str:
+        """Where the two disagree, with so many of the disputed clusters named."""
         one, other = self.names
         if not self.agreed and not self.disputed:
             return f"Neither {one} nor {other} finds a cluster that is more likely than not."
         together = _counted(len(self.agreed), "cluster")
         if not self.disputed:
             return f"{_upper(one)} and {other} agree: both find {together} likely."
-        shown = "; ".join(self._told(opinion) for opinion in self.disputed[:SHOWN])
-        more = len(self.disputed) - SHOWN
+        named = "; ".join(self._told(opinion) for opinion in self.disputed[:shown])
+        more = len(self.disputed) - shown
         rest = f"; and {_counted(more, 'other')}" if more > 0 else ""
+        listed = f" ({named}{rest})" if named else ""
         return (
             f"{_upper(one)} and {other} disagree about {_counted(len(self.disputed), 'cluster')}, "
-            f"so be careful with these ({shown}{rest}); both find {together} likely."
+            f"so be careful with {'these' if len(self.disputed) > 1 else 'it'}{listed}; "
+            f"both find {together} likely."
         )
 
     def _told(self, opinion: Opinion) -> str:
@@ -107,11 +116,11 @@ def second_opinion(
         if min(opinion[1:]) < LIKELY and abs(opinion.first - opinion.second) >= GAP
     ]
     disputed.sort(key=lambda opinion: -abs(opinion.first - opinion.second))
-    return SecondOpinion(names, agreed, disputed)
+    return SecondOpinion(names, agreed, disputed, second)
 
 
 def _counted(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+    return f"{number or 'no'} {what}{'s' if number > 1 else ''}"
 
 
 def _upper(name: str) -> str:
