@@ -812,3 +812,15 @@ def test_runs_of_sampled_trees(tmp_path, capsys):
     (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
     assert main(["infer", str(paths[0]), str(tmp_path / "table.csv")]) != 0
     assert "table.csv does not hold trees" in capsys.readouterr().err
+
+
+def test_what_is_asked_for_is_shown(write, capfd):
+    """Half and twice beta, of a beta that is given; one possible tree, which is certain."""
+    path = write(ANIMALS)
+    assert main(["infer", str(path), "-p", "average", "--beta", "1", "--sensitivity"]) == 0
+    assert "half to twice beta" in capfd.readouterr().out
+    assert main(["infer", str(path), "-p", "average", "--beta", "1"]) == 0
+    assert "half to twice beta" not in capfd.readouterr().out
+    two = write("name,a,b,c\nx,1,2,3\ny,2,4,1\n", "two.csv")
+    assert main(["infer", str(two)]) == 0
+    assert "log probability 0.0000 (1.000)" in capfd.readouterr().out

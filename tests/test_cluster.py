@@ -384,6 +384,12 @@ def test_the_best_tree_of_sampled_trees_is_judged(sampled, tmp_path):
         assert f"It is {each.optimality}" in path.read_text(encoding="utf-8")
 
 
+def test_proofs_are_offered_where_they_are_searched_for(sampled):
+    assert sampled.is_provable
+    assert not hct.cluster(POINTS, labels=LABELS).is_provable  # contrasts
+    assert not hct.cluster(POINTS, labels=LABELS, potential="ward", beta=1.0).is_provable
+
+
 def test_opinions_are_in_files(tmp_path):
     result = hct.cluster(POINTS, labels=LABELS)
     (path,) = result.save(tmp_path / "a.csv")

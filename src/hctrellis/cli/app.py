@@ -333,7 +333,7 @@ def infer(
             "complete, ward or centroid), dasgupta for Dasgupta's cost (the default for "
             "--similarities, unless some are negative) or correlation-clustering; contrasts: a "
             "model of tables that is fitted to the table and needs no beta (the default for two "
-            "to nine columns). Linkages of similarities take 1 - similarity.",
+            "to nine columns and up to 60 rows). Linkages of similarities take 1 - similarity.",
         ),
     ] = None,
     metric: Annotated[

@@ -50,9 +50,9 @@ def cluster(
     """Cluster the rows of a table, and say how sure the clusters are.
 
     The same as ``hctrellis infer`` with the same defaults: average linkage of Euclidean distances
-    with beta chosen by `choose_beta`, or for a table of two to nine columns `Contrasts`, which need
-    no beta; all trees weighed exactly for up to 22 items and sampled beyond, every probability with
-    a standard error.
+    with beta chosen by `choose_beta`, or for a table of two to nine columns and up to 60 rows
+    `Contrasts`, which need no beta; all trees weighed exactly for up to 22 items and sampled
+    beyond, every probability with a standard error.
 
     Parameters
     ----------
