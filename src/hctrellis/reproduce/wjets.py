@@ -95,8 +95,8 @@ def run(size: Size = "full", seed: int = 1, tell: Tell = silent) -> Experiment:
             "their settings; Monte Carlo tree search, guided by a neural network, comes out at "
             f"{_range(*PAPER['Monte Carlo tree search'])} there. A mean over "
             f"{counted(FIRST[size], 'jet')} has a standard error of "
-            f"{_error(scores.gain('greedy')[: FIRST[size]]):.2f} (greedy), so most of the "
-            "difference to theirs may be chance.",
+            f"{_error(scores.gain('greedy')[: FIRST[size]]):.2f} (greedy): differences of "
+            "that size are chance.",
             "Conventions that may differ: which states count as the same in beam search, whether "
             "its width is capped at n(n − 1)/2, and which jets were kept by number of leaves. The "
             "likelihood is that of all published numbers (a leaf has t = 0).",
