@@ -2,11 +2,14 @@
 
 import os
 import pickle
+import re
+from pathlib import Path
 
 import numba
 import pytest
 
 from children import run, told
+from hctrellis.kernels import bitsets, kept
 from hctrellis.kernels.kept import _digest
 from hctrellis.support.private import make_private, who_else_writes
 
@@ -169,3 +172,23 @@ def test_groups(tmp_path, monkeypatch):
     assert who_else_writes(tmp_path) is None
     monkeypatch.setattr(private, "_is_own_group", lambda number: False)
     assert "others may write into" in who_else_writes(tmp_path)
+
+
+# ---- what code is made of -----------------------------------------------------------------------
+
+
+def test_every_text_that_is_compiled_into_kernels_counts(tmp_path):
+    """Functions and constants of other files, whatever the times of files say."""
+    imported = set()
+    for path in Path(kept.__file__).parent.glob("*.py"):
+        imported |= set(re.findall(r"from hctrellis\.support\.(\w+) import", path.read_text()))
+    assert imported - {"fingerprint", "imports", "private"} == set(kept.CONSTANTS)
+    paths = [tmp_path / name for name in ("a.py", "b.py")]
+    for path in paths:
+        path.write_text("X = 1")
+    first = kept.texts_of(paths)
+    assert kept.texts_of(paths) == first
+    paths[1].write_text("X = 2")
+    assert kept.texts_of(paths) != first
+    stamp = bitsets.interchanges._cache._cache_file._source_stamp
+    assert stamp[1] == kept.kernel_texts()

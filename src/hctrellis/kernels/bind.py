@@ -28,6 +28,7 @@ import numpy as np
 from hctrellis.kernels import bound, elementary, simd
 from hctrellis.kernels.compile import INNER, fused, inner, jit_as, lean
 from hctrellis.kernels.door import Dispatcher, numba
+from hctrellis.kernels.kept import kernel_texts
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, lane_of, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST
@@ -390,19 +391,12 @@ def _call_lanes(name: str, rows: Sequence[str]) -> str:
 # -- fingerprints ------------------------------------------------------------------------------
 
 
-@cache
-def _sources() -> str:
-    """The fingerprint of all kernel modules and of the versions of what compiles them."""
-    shared = [_FOLDER.parent / "support" / name for name in ("arrays.py", "logs.py")]
-    paths = [*shared, *sorted(_FOLDER.glob("*.py"))]
-    texts = b"".join(path.read_bytes() for path in paths)
-    return fingerprint(texts, numba.__version__, np.__version__)
-
-
 def _fingerprint(text: str, codes: Sequence[SplitCode]) -> tuple[str, bool]:
     """A name for the code, and whether it means the same in every process."""
     try:
-        return fingerprint(_sources(), text, *map(_told, codes))[:16], True
+        return fingerprint(
+            kernel_texts(), numba.__version__, np.__version__, text, *map(_told, codes)
+        )[:16], True
     except OpaqueError:
         return uuid.uuid4().hex[:16], False
 

@@ -6,17 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from hctrellis.kernels.door import IS_COMPILING, numba
-from hctrellis.kernels.kept import keep
+from hctrellis.kernels.kept import keep, kernel_texts
 
 INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called only by kernels
 LEAN: Any = {**INNER, "_nrt": False}  # without counting references
 
 
-def jit(function: Callable[..., Any], *, cache: bool = True) -> Callable[..., Any]:
-    """Compile a kernel, and keep the code on disk where that is possible."""
+def jit(function: Callable[..., Any], *, key: str | None = None) -> Callable[..., Any]:
+    """Compile a kernel, and keep the code on disk where that is possible.
+
+    key : what stands for all that it is made of, if that is not the text of kernels alone
+    """
     compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy")(function)
-    if cache and IS_COMPILING:
-        keep(compiled)
+    if IS_COMPILING:
+        keep(compiled, kernel_texts() if key is None else key.encode())
     return compiled
 
 
@@ -25,7 +28,10 @@ def jit_as(key: str, *, cache: bool) -> Callable[[Callable[..., Any]], Callable[
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         function.__qualname__ += f"-{key}"
-        return jit(function, cache=cache)
+        if cache:
+            return jit(function, key=key)
+        compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy")(function)
+        return compiled
 
     return decorate
 

@@ -4,7 +4,9 @@ Numba's cache files are pickles, and reading one can run anything. So files are 
 folder into which no other user can write (see `support.private`), which is made for its owner alone
 if it is missing; the places that Numba would choose are tried in turn. Each file ends in a digest
 of what comes before, and the code in it knows for which text and arguments it was compiled: files
-that are cut short, spoiled, or left over from a disk that was full are not used. Whatever goes
+that are cut short, spoiled, or left over from a disk that was full are not used. Numba looks at the
+file of a function alone, and at its time, which packages set to a constant; so the text of all
+kernels counts here, since functions of other files are compiled into them. Whatever goes
 wrong with the files, the code is compiled anew, in memory, and that is said once.
 """
 
@@ -16,6 +18,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +26,18 @@ from hctrellis.kernels.door import CompileResultCacheImpl, FunctionCache, IndexD
 from hctrellis.support.private import make_private, who_else_writes
 
 DIGEST_BYTES = 32
+CONSTANTS = ("arrays", "bounded", "branch", "logs")  # modules of `support` that kernels import
 _refused: list[str] = []
 _said: list[str] = []
 
 
-def keep(function: Any) -> None:
-    """Have Numba keep the code of a compiled function, if there is a place for it."""
+def keep(function: Any, made_of: bytes) -> None:
+    """Have Numba keep the code of a compiled function, if there is a place for it.
+
+    made_of : what stands for the text of all that is compiled into it
+    """
     try:
-        function._cache = _Cache(function.py_func)
+        function._cache = _Cache(function.py_func, made_of)
     except RuntimeError:  # there is none
         if _refused:
             _say(f"{_refused[0]}, so nothing is kept there (NUMBA_CACHE_DIR may name a folder)")
@@ -43,6 +50,19 @@ def _say(reason: str) -> None:
         warnings.warn(
             f"code is compiled anew, which takes longer: {reason}", RuntimeWarning, stacklevel=2
         )
+
+
+@cache
+def kernel_texts() -> bytes:
+    """What stands for the text of all kernels, and of the constants that are compiled into them."""
+    here = Path(__file__).parent
+    shared = [here.with_name("support") / f"{name}.py" for name in CONSTANTS]
+    return texts_of([*shared, *sorted(here.glob("*.py"))])
+
+
+def texts_of(paths: list[Path]) -> bytes:
+    """What stands for the text of some files."""
+    return _digest(b"".join(_digest(path.name.encode() + path.read_bytes()) for path in paths))
 
 
 # ---- where ------------------------------------------------------------------------------------
@@ -116,13 +136,13 @@ class _Cache(FunctionCache):
 
     _impl_class = _Impl
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, made_of: bytes) -> None:
         super().__init__(function)
         reason = who_else_writes(Path(self.cache_path))  # a place that the user chose otherwise
         if reason is not None:
             _refused.append(reason)
             raise RuntimeError(reason)
-        stamp = self._impl.locator.get_source_stamp()
+        stamp = (self._impl.locator.get_source_stamp(), made_of)
         self._cache_file = _Files(self.cache_path, f"{self._impl.filename_base}.kept", stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -143,7 +143,7 @@ def push(cluster, sibling, budget, tables, lister, stack, memo):
         return
     frame[WIDE] = budget
     if memo[slot, LISTED] > 0 and sibling != 0:  # so that it is not listed again and again
-        frame[WIDE] += budget // 4
+        frame[WIDE] += budget // (16 if tables.kind[0] == SERIES else 4)
     frame[AT] = stack.counts[0]  # where the list begins
     if tables.kind[0] == SERIES:
         begin_sized(cluster, tables, lister)

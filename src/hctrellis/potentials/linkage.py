@@ -136,14 +136,14 @@ class Linkage(EnergyPotential):
         if self.method != "average":
             return None
         assert self.distances is not None
-        counts = expected.parting(Shares(self.n_leaves))
+        counts = expected.parting(PairShares(self.n_leaves))
         return PairEnergy("distances", self.distances, counts)
 
     def _details(self) -> str:
         return f", {self.method}, beta={self.beta:g}"
 
 
-class Shares(Potential):
+class PairShares(Potential):
     """The number 1 / (|L| |R|) for every split: the share of a pair in an average."""
 
     def __init__(self, n_leaves: int) -> None:
