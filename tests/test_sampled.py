@@ -1,5 +1,6 @@
 """Sampled posteriors: what they say is true, or they say nothing."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from hctrellis.sampling.partition import agreed, of_coverage, of_runs
 from hctrellis.sampling.posterior import SampledPosterior
 from hctrellis.sampling.redraw import Redraws
 from hctrellis.sampling.run import sample_posterior
-from hctrellis.sampling.verdict import strangers, uncertain, widened
+from hctrellis.sampling.verdict import rare_error, strangers, uncertain, widened
 from test_sampling import crossed
 
 MODELS = ["average", "ginkgo"]
@@ -334,6 +335,30 @@ def test_stuck_chains_have_large_errors():
     assert found.errors[0] > 0.15
     assert widened(np.array([0.5]), np.array([0.01]), 100)[0] == pytest.approx(0.05)
     assert widened(np.array([0.5]), np.array([0.01]), None)[0] == 0.01
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.002, 0.004, 0.998])
+def test_errors_of_rare_clusters(share):
+    """A handful of trees with a cluster, or without it: the truth is hardly ever 5 errors away."""
+    n = 3000
+    found = np.random.default_rng(0).binomial(n, share, 100_000) / n
+    plain = np.sqrt(found * (1 - found) / n)
+    errors = np.maximum(plain, rare_error(found, n))
+    assert (np.abs(found - share) > 5 * errors).mean() < 5e-4
+    assert (np.abs(found - share) > 2 * errors).mean() < 0.07
+    assert (np.abs(found - share) > 5 * plain).mean() > 1e-3
+    assert widened(np.array([0.0]), np.array([0.0]), n)[0] > 0
+
+
+def test_time_limits_are_kept_at_150_leaves():
+    rows = np.random.default_rng(0).normal(size=(150, 5))
+    sample_posterior(built_in(10)["average"], 0.5, time_limit=0.5, rng=0)  # compiles
+    began, cpu = time.monotonic(), time.process_time()
+    post = sample_posterior(hct.Linkage(rows, beta=4.0), time_limit=1.0, rng=0)
+    assert min(time.process_time() - cpu, time.monotonic() - began) < 6.0
+    assert not post.is_reliable and post.diagnostics.stopped != "precision"
+    with pytest.raises(hct.UnreliableError, match="raise time_limit"):
+        post.cluster_probability([0, 1])
 
 
 # ---- log Z ------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ import hctrellis as hct
 import naive
 from gallery import _models, as_sets, as_tree, built_in
 from hctrellis.chains.anneal import anneal
-from hctrellis.chains.chains import Chains
+from hctrellis.chains.chains import Chains, Records
 from hctrellis.chains.frequencies import cluster_codes, cluster_members, frequencies
 from hctrellis.chains.temper import Ladders
+from hctrellis.sampling.redraw import Redraws
 
 GRID = 200  # values of the number that draws the place
 
@@ -140,32 +141,99 @@ def plain_moves(potential, starts, chosen):
     return found[:, 0]
 
 
-def test_plain_moves_are_reversible():
-    """The matrix of all moves between trees of five leaves, from a grid of the four numbers."""
-    name = "average"
-    weights = dict(naive.listing(5, SMALL[name].psi))
-    potential = SMALL[name].make()
-    n = potential.n_leaves
-    possible = [tree for tree, weight in weights.items() if weight > -np.inf]
-    number = {tree: k for k, tree in enumerate(possible)}
-    starts = children([as_tree(tree, n).reorder(potential.labels) for tree in possible])
-    half = [(k + 0.5) / 25 for k in range(25)]  # whether a move is accepted
-    jump = [(0.75, (s + 0.5) / 8, (x + 0.5) / 9) for s in range(8) for x in range(9)]
-    swap = [(0.25, (p + 0.5) / 3, (c + 0.5) / 2) for p in range(3) for c in range(2)]
-    matrix = np.zeros((len(possible), len(possible)))
+def matrix_of(n, starts, trees, found):
+    """How often each start has led to each tree; found : trees after a move, start by start."""
+    order = np.argsort(trees)
+    ends = order[np.searchsorted(trees[order], tree_keys(found))].reshape(len(starts), -1)
+    return np.array([np.bincount(row, minlength=len(trees)) for row in ends]) / ends.shape[1]
+
+
+@pytest.mark.parametrize("n", [5, 6])
+def test_plain_moves_between_all_trees(n):
+    """Proposals are as probable as their reverse, and accepted as Metropolis says.
+
+    So the moves are reversible: p_i q_ij min(1, p_j / p_i) is the same with i and j interchanged.
+    """
+    problem = {problem.name: problem for problem in _models(n, 0)}["average"]
+    weights = dict(naive.listing(n, problem.psi))
+    potential = problem.make()
+    starts = children([as_tree(tree, n).reorder(potential.labels) for tree in weights])
+    keys, log_p = tree_keys(starts), np.array([*weights.values()])
+    chances = (np.arange(5) + 0.5) / 5
+    m = 2 * n - 1
+    jump = [(0.75, (s + 0.5) / m, (x + 0.5) / m) for s in range(m) for x in range(m)]
+    swap = [(0.25, (p + 0.5) / (n - 1), c) for p in range(n - 1) for c in (0.25, 0.75)]
     for kind in (jump, swap):
-        grid = np.array([(*first, last) for first in kind for last in half])
-        for k, start in enumerate(starts):
-            new = plain_moves(
-                potential, np.repeat(start[None], len(grid), axis=0), grid[:, None, None, :]
-            )
-            for rows, count in zip(*np.unique(new, axis=0, return_counts=True), strict=True):
-                matrix[k, number[as_clusters(rows)]] += count / len(grid) / 2
-    p = np.exp([weights[tree] for tree in possible])
-    flows = matrix * (p / p.sum())[:, None]
-    assert matrix.sum(axis=1) == pytest.approx(1.0)
-    np.testing.assert_allclose(flows, flows.T, atol=2e-3)
-    assert (np.count_nonzero(matrix, axis=1) > 10).all()
+
+        def moved(accepted, kind=kind):
+            grid = np.array([(*first, u) for first in kind for u in accepted])[:, None, None, :]
+            chosen = np.tile(grid, (len(starts), 1, 1, 1))
+            new = plain_moves(potential, np.repeat(starts, len(grid), axis=0), chosen)
+            return matrix_of(n, starts, keys, new)
+
+        proposed, found = moved([0.0]), moved(chances)  # the number 0 accepts everything
+        np.testing.assert_array_equal(proposed, proposed.T)
+        assert (np.count_nonzero(proposed, axis=1) > n - 2).all()
+        accepted = np.exp(np.minimum(0.0, log_p[None, :] - log_p[:, None]))
+        off = np.abs(found - proposed * accepted)
+        np.fill_diagonal(off, 0.0)
+        assert (off <= proposed / (2 * len(chances)) + 1e-12).all()
+        assert (found < proposed).any() and found.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_redraws_from_a_trellis():
+    """From each tree of a trellis of five leaves to each other, by its share; others stay."""
+    weights = dict(naive.listing(5, SMALL["average"].psi))
+    potential = SMALL["average"].make()
+    starts = children([as_tree(tree, 5).reorder(potential.labels) for tree in weights])
+    keys = tree_keys(starts)
+    log_p = np.array([*weights.values()])
+    best = [hct.Tree(starts[k].astype(int), labels=potential.labels) for k in np.argsort(-log_p)]
+    trellis = hct.SparseTrellis.from_trees(best[:4], splits="all")
+    redraws = Redraws(trellis.solve(potential), np.random.default_rng(0))
+    held = redraws.hold(cluster_codes(starts))
+    assert 4 <= held.sum() <= 60
+    times = 1000
+    found = redraws.renew(np.repeat(starts[held], times, axis=0))
+    matrix = matrix_of(5, starts[held], keys, found)
+    p = np.where(held, np.exp(log_p - log_p.max()), 0.0)
+    p /= p.sum()
+    spread = np.sqrt(p * (1 - p) / times)
+    assert (np.abs(matrix - p) <= 5 * spread + 1 / times).all()
+    np.testing.assert_array_equal(redraws.renew(starts[~held]), starts[~held])
+
+
+class Fixed:
+    """In place of random numbers, always the same."""
+
+    def __init__(self, number):
+        self._number = number
+
+    def random(self, shape):
+        return np.full(shape, self._number)
+
+
+def test_swaps_of_tempering_are_reversible():
+    """Every pair of trees of five leaves at two heats, some of them with forbidden splits."""
+    low, high = 0.3, 0.8
+    log_w = np.array([*dict(naive.listing(5, SMALL["average"].psi)).values()])
+    n_forbidden = np.arange(len(log_w)) % 7 % 3
+    here, there = map(np.ravel, np.meshgrid(*2 * [np.arange(len(log_w))], indexing="ij"))
+    chains = Chains(SMALL["average"].make(), 1)
+    pair = np.stack([here, there], axis=1)
+    records = Records(np.zeros((*pair.shape, 4, 2), np.int16), log_w[pair], n_forbidden[pair])
+    numbers = (np.arange(20) + 0.5) / 20
+    accepted = np.zeros(len(pair))
+    for number in numbers:
+        ladders = Ladders(chains, np.array([low, high]), records.children, Fixed(number))
+        accepted += (ladders._swap(records) == [1, 0]).all(axis=1) / len(numbers)
+    log_t = [h * log_w - 10 * h / (1 - h) * n_forbidden for h in (low, high)]
+    gain = log_t[0][there] + log_t[1][here] - log_t[0][here] - log_t[1][there]
+    expected = np.exp(np.minimum(0.0, gain))
+    np.testing.assert_allclose(accepted, expected, atol=0.5 / len(numbers) + 1e-9)
+    joint = np.exp(log_t[0][here] - log_t[0].max() + log_t[1][there] - log_t[1].max())
+    flows = (joint * accepted).reshape(len(log_w), -1)
+    np.testing.assert_allclose(flows, flows.T, atol=joint.max() / len(numbers))
 
 
 # ---- chains, annealing, tempering -------------------------------------------------------------

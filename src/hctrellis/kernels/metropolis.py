@@ -2,9 +2,10 @@
 
 A template (see `bind`) on top of `gibbs`. Half of the moves put a random subtree beside a random
 node (and leave the tree as it is if that node is in the subtree); the others interchange a child of
-a node with its sibling. Both proposals are as probable as their reverse, so a move is accepted with
-the probability min(1, weight of the new tree / weight of the old one). Such a move costs less than
-one of `gibbs`: only the nodes between the old place and the new one are weighed. Most are rejected.
+a node with its sibling. If the root was drawn, nothing is moved. Both proposals are as probable as
+their reverse, so a move is accepted with the probability min(1, weight of the new tree / weight of
+the old one). Such a move costs less than one of `gibbs`: only the nodes between the old place and
+the new one are weighed. Most are rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hctrellis.kernels.climb import (
     totals,
     write_children,
 )
-from hctrellis.kernels.gibbs import find_root, read_children
+from hctrellis.kernels.gibbs import read_children
 from hctrellis.kernels.listing import list_split
 from hctrellis.kernels.unions import linked, unite, weigh_list
 from hctrellis.support.arrays import (
@@ -97,7 +98,8 @@ def list_losses(s, old, tree, table, model, splits):
     """
     nodes, joints = tree.nodes, tree.joints
     n_nodes = tree.codes.size
-    reach_one(s, old, tree, table)
+    for link in range(joints.shape[0]):  # they were siblings
+        joints[link, MOVED, old] = joints[link, ACROSS, nodes[s, UP]]
     tree.beside[0] = below = old
     depth = 0
     a = nodes[old, UP]
@@ -124,7 +126,7 @@ def list_gains(s, new, meet, tree, table, model, splits):
     """List the splits of the nodes above the new place of s, up to where the old path is met."""
     nodes, joints, rows = tree.nodes, tree.joints, tree.rows
     with_s = 2 * tree.codes.size
-    if rows[new] == new:
+    if rows[new] == new and nodes[new, UP] != meet:  # else the losses have needed this link
         reach_one(s, new, tree, table)
     unite(with_s + new, rows[new], s, joints, MOVED, new, table, model)
     cross = joints[EXTREME, MOVED, new] if CROSS else 0.0
@@ -203,19 +205,18 @@ def try_move(uniforms, tree, table, model, splits):
     nodes = tree.nodes
     n_nodes = tree.codes.size
     n_leaves = n_nodes // 2 + 1
-    root = find_root(tree)
-    if uniforms[0] < 0.5 and n_leaves > 2:
-        p = n_leaves + int(uniforms[1] * (n_leaves - 2))  # an internal node other than the root
-        if p >= root:
-            p += 1
+    if uniforms[0] < 0.5:
+        p = n_leaves + int(uniforms[1] * (n_leaves - 1))  # an internal node
+        if nodes[p, UP] < 0:
+            return True
         s = nodes[p, LEFT] if uniforms[2] < 0.5 else sibling(nodes[p, LEFT], nodes)
         new = sibling(p, nodes)
     else:
-        s = int(uniforms[1] * (n_nodes - 1))
-        if s >= root:
-            s += 1
+        s = int(uniforms[1] * n_nodes)
         new = int(uniforms[2] * n_nodes)
-        if new == nodes[s, UP] or new == sibling(s, nodes) or is_below(new, s, nodes):
+        if nodes[s, UP] < 0 or new == nodes[s, UP] or new == sibling(s, nodes):
+            return True
+        if is_below(new, s, nodes):
             return True
     old = cut(s, nodes)
     gain, bars, fine = weigh_one(s, old, new, tree, table, model, splits)

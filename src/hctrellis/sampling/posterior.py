@@ -44,7 +44,7 @@ from hctrellis.posterior.splits import SplitTable, sorted_splits
 from hctrellis.posterior.table import ClusterTable
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.constraint import Constraint, Rewards, conditions
-from hctrellis.sampling.verdict import Diagnostics, widened
+from hctrellis.sampling.verdict import Diagnostics, rare_error, widened
 from hctrellis.support.keywords import renamed
 from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
@@ -263,12 +263,7 @@ class SampledPosterior(BasePosterior):
     def _errors(self, found: Shares) -> FloatArray:
         """The standard errors of probabilities."""
         errors = widened(found.means, found.errors, self.diagnostics.n_visits)
-        return np.maximum(errors, self._floor)
-
-    @property
-    def _floor(self) -> float:
-        """The least error of a probability: what one effective tree more would change."""
-        return 1 / max(1.0, self.diagnostics.effective_size[1])
+        return np.maximum(errors, rare_error(found.means, self.diagnostics.effective_size[1]))
 
     def _meet(self, contains: Iterable[Cluster | Tree], lacks: Iterable[Cluster]) -> BoolArray:
         """Whether each tree meets a condition, shape (chains, draws)."""

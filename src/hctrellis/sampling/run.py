@@ -206,10 +206,14 @@ class _Sampler:
     def posterior(self, again: Callable[[Potential], SampledPosterior]) -> SampledPosterior:
         """Run all stages."""
         growth = self.grow()
-        self.began = time.monotonic() - growth.trace[-1].seconds  # without compiling
+        began = time.monotonic() - growth.trace[-1].seconds
         solution = growth.trellis.solve(self.potential)
+        solved = time.monotonic() - began
         possible = bool(solution.best[-1] > FORBIDDEN)
+        if possible:
+            Redraws(solution, np.random.default_rng(0)).draw(1)  # compiles
         redraws = Redraws(solution, self.rng) if possible else None
+        self.began = time.monotonic() - solved  # without compiling
         self.runs = self.anneal()
         starts, tempered = self.starts(redraws)
         draws = self.walk(starts, tempered, redraws)

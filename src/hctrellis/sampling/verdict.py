@@ -29,6 +29,8 @@ STANDARD_ERRORS = 4.5  # of a difference between worlds
 LEAST_ROUND_TRIPS = 5  # of each ladder of parallel tempering
 LEAST_LINEAGES = 10  # of all annealings: fewer may all have ended in one of two modes
 LEAST_EFFECTIVE = 100.0  # effective trees for the least certain cluster: fewer know no error
+HANDFUL = 20  # trees that have a cluster, or lack it: fewer do not show how far they vary
+MORE_THAN_FEW = 3  # by how many more the error of so few is taken
 LEAST_VISITS = 500  # round trips of all ladders, where chains at one temperature disagree
 
 
@@ -77,7 +79,19 @@ def widened(probabilities: FloatArray, errors: FloatArray, n_visits: int | None)
     if n_visits is None:
         return errors
     spread = np.sqrt(np.maximum(probabilities * (1 - probabilities), 0) / max(1, n_visits))
-    return np.asarray(np.maximum(errors, spread))
+    return np.maximum(np.maximum(errors, spread), rare_error(probabilities, n_visits))
+
+
+def rare_error(probabilities: FloatArray, n_trees: float) -> FloatArray:
+    """The least standard error of probabilities near 0 or 1, given that many independent trees.
+
+    A handful of trees that have (or lack) a cluster do not show how far their own number varies: by
+    chance there are few of them, and their spread is then small as well. It is taken from three
+    more than there are.
+    """
+    n = max(1.0, n_trees)
+    few = n * np.clip(np.minimum(probabilities, 1 - probabilities), 0.0, 1.0)
+    return np.where(few <= HANDFUL, np.sqrt(few + MORE_THAN_FEW) / n, 0.0)
 
 
 @dataclass(frozen=True)
