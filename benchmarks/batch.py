@@ -224,8 +224,14 @@ def cliff_models(n: int) -> dict[str, hct.Potential]:
     rng = np.random.default_rng(n)
     points, signed = rng.normal(size=(n, 3)), rng.normal(size=(n, n))
     linkages = ("average", "centroid", "ward", "single", "complete")
+    jet = ginkgo(1, n_leaves=n, t_cut=4.0, rng=n)[0].momenta
+    rates = {"lam": 1.5, "t_cut": 4.0}
     return {
-        "Ginkgo": ginkgo(1, n_leaves=n, t_cut=4.0, rng=n)[0].potential(),
+        "Ginkgo": hct.Ginkgo(jet, **rates),
+        "Ginkgo, non-stop": hct.Ginkgo(jet, non_stop=True, **rates),
+        "GinkgoDensity": hct.GinkgoDensity(jet, **rates),
+        "JetMass": hct.JetMass(jet, lam=1.5),
+        "BetaSplitting": hct.BetaSplitting(n, 0.0),
         **{method: hct.Linkage(points, method) for method in linkages},
         "Dasgupta": hct.Dasgupta(np.abs(signed + signed.T)),
         "correlation clustering": hct.CorrelationClustering(signed + signed.T),

@@ -715,11 +715,20 @@ def test_root_files(tmp_path, answers):
         file.mktree("columns", {**kinds, "rate": "float64"})
         columns = {name: records()[name] for name in NAMES}
         file["columns"].extend({**columns, "rate": np.linspace(1, 2, 12)})
-    for tree in ("records", "columns"):
+        if hasattr(file, "mkrntuple"):
+            file.mkrntuple("fields", columns)
+            per_event = [2, 0, 10]
+            file.mkrntuple("events", {n: ak.unflatten(c, per_event) for n, c in columns.items()})
+    trees = uproot.open(path).keys(cycle=False)
+    for tree in set(trees) - {"events"}:
         assert batch(f"{path}:{tree}", chunk_size=5).to_arrow() == answers
     rates = batch(f"{path}:columns", lam="rate").to_arrow()
     assert rates == batch(lam=np.linspace(1, 2, 12)).to_arrow()
-    with pytest.raises(ValueError, match=r"has the trees records, columns; say .* jets.root:"):
+    if "events" in trees:
+        nested = batch(f"{path}:events")
+        assert nested.to_arrow().drop_columns("event") == answers
+        assert ak.num(nested.to_awkward()).tolist() == per_event
+    with pytest.raises(ValueError, match=r"has the trees records, columns.*; say .* jets.root:"):
         batch(path)
     with pytest.raises(ValueError, match="has no column 'no' with lam"):
         batch(f"{path}:columns", lam="no")
@@ -829,6 +838,14 @@ def test_two_collections(answers, tmp_path):
             batch(data)
         for column in ("px", "particles"):
             assert batch(data, column=column).to_arrow() == answers
+
+
+def test_names_under_which_vector_stores(answers):
+    """Its arrays, once written, may be plain records of rho, phi, eta, tau: tau is the mass."""
+    momenta = as_vectors()
+    names = {"rho": "pt", "phi": "phi", "eta": "eta", "tau": "mass"}
+    plain = ak.zip({name: getattr(momenta, known) for name, known in names.items()})
+    assert batch(plain).to_arrow()["map_tree"] == answers["map_tree"]
 
 
 TRACK = ("PT", "Eta", "Phi", "Mass", "T", "X", "Y", "Z")

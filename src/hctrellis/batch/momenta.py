@@ -31,7 +31,7 @@ AXES, PLAIN_AXES, PLAIN_ENERGY = ("px", "py", "pz"), ("x", "y", "z"), "t"
 ANGULAR = {"pt", "rho", "eta", "rapidity", "theta", "phi"}
 """Beside one of these, x, y, z and t are where a particle comes from, not its momentum."""
 
-TRANSVERSE, MASSES = ("pt", "rho"), ("mass", "m")
+TRANSVERSE, MASSES = ("pt", "rho"), ("mass", "m", "tau")  # rho and tau: as `vector` stores them
 ALONG = ("eta", "rapidity", "theta", "pz")  # any of them, beside pt and phi
 
 EXPECTED = (

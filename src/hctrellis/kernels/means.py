@@ -13,6 +13,10 @@ no probabilities are needed, but children must be done before their parents.
 Several values are found together, and then only their sums over all clusters: `shares` holds eight
 parts of the sum of each, and `sums` is not used.
 
+Without a value, v is how far log2 of the weight of a split, with the best trees of its children, is
+below that of the best tree of its parent. Nested, these add up to how far a tree is below the best
+one, of which the mean is found without taking the difference of large numbers.
+
 Each split is visited once, in the tiles of the upward pass; but the scale of each weight is known,
 and clusters that hardly ever occur are passed over: `amounts` is a / rest, or 0.
 """
@@ -40,16 +44,50 @@ from hctrellis.kernels.bound import (
     values,
 )
 from hctrellis.kernels.common import load_tile, next_tile, room
-from hctrellis.kernels.elementary import exp2
-from hctrellis.kernels.simd import LANES, choose, gather, lane, load, splat, store, total, with_lane
+from hctrellis.kernels.elementary import exp2, log
+from hctrellis.kernels.simd import (
+    LANES,
+    choose,
+    gather,
+    lane,
+    load,
+    maximum,
+    minimum,
+    splat,
+    store,
+    total,
+    with_lane,
+)
 from hctrellis.kernels.tiles import TILE, high_distances, load_side
 from hctrellis.kernels.weights import cross_distance, cross_lanes, log2_weight, split_terms
+from hctrellis.support.logs import LOG2E
+
+TINY = 1e-300  # its logarithm is finite
+FAR = 1100.0  # log2: what is farther below has no share; `exp2` ends at 2^-960
+
+
+if N_VALUES > 0:
+
+    @inner
+    def value_of(row, log2_share, factor):
+        """The value of a split, if there is one."""
+        return row[0]
+
+else:
+
+    @inner
+    def value_of(row, log2_share, factor):
+        """The value of a split: how far it is below the best one."""
+        below = minimum(-log2_share, FAR)
+        if SCALED:
+            below = below - LOG2E * log(maximum(factor, TINY))
+        return below
 
 
 @inner
-def chance(x, factor, log2_scale, amount):
+def chance(log2_share, factor, amount):
     """The amount of a split: that of its parent, times its probability given the parent."""
-    p = exp2(log2_weight(x, log2_scale)) * amount
+    p = exp2(log2_share) * amount
     if SCALED:
         p = p * factor
     return p
@@ -101,11 +139,14 @@ def mean_low(low_bits, tables, params, root_params, distances, amounts, sums, sh
             x, factor = split_terms(left, right, parent, features, prm, cross)
             row = values_of(left, right, parent, features, prm, cross)
             both = amount * rest[left] * rest[right]
-            p = chance(x, factor, best[left] + best[right] + scale, both)
+            share = log2_weight(x, best[left] + best[right] + scale)
+            p = chance(share, factor, both)
             if N_VALUES > 1:
                 add_each(shares, with_lane(splat(0.0), 0, p), row)
                 continue
-            value = row[0] + (sums[left] + sums[right] if nested else 0.0)
+            value = value_of(row, share, factor)
+            if nested:
+                value += sums[left] + sums[right]
             term = weighed(p, value)
             sums[parent] += term
             if shares.size > 0:
@@ -150,7 +191,7 @@ def mean_tiles(high, low_bits, tables, cross_tables, params, root_params, amount
         if nested:
             load_tile(sums, low_bits, lefts, width, left_share, 0)
             load_tile(sums, low_bits, rights, width, right_share, 0)
-        elif N_VALUES == 1 and shares.size > 0:
+        elif N_VALUES <= 1 and shares.size > 0:
             left_share[:] = 0.0
             right_share[:] = 0.0
         for low in range(n_low):
@@ -182,16 +223,13 @@ def mean_tiles(high, low_bits, tables, cross_tables, params, root_params, amount
                     right = load_row(right_f, j + t, stride)
                     x, factor = pair(left, right, parent, prm, cross)
                     row = values(left, right, parent, prm, cross)
-                    p = chance(
-                        x,
-                        factor,
-                        load(left_best, i + t) + load(right_best, j + t) + scale,
-                        load(left_rest, i + t) * load(right_rest, j + t) * amount,
-                    )
+                    share = log2_weight(x, load(left_best, i + t) + load(right_best, j + t) + scale)
+                    both = load(left_rest, i + t) * load(right_rest, j + t) * amount
+                    p = chance(share, factor, both)
                     if N_VALUES > 1:
                         add_each(shares, p, row)
                         continue
-                    value = row[0]
+                    value = value_of(row, share, factor)
                     if nested:
                         value = value + (load(left_share, i + t) + load(right_share, j + t))
                     term = weighed(p, value)
@@ -202,9 +240,9 @@ def mean_tiles(high, low_bits, tables, cross_tables, params, root_params, amount
                 if left_low == 0:
                     break
                 left_low = (left_low - 1) & low
-            if N_VALUES == 1:
+            if N_VALUES <= 1:
                 sums[mask] += total(acc)
-        if N_VALUES == 1 and shares.size > 0:
+        if N_VALUES <= 1 and shares.size > 0:
             add_tile(left_share, low_bits, lefts, count, shares)
             add_tile(right_share, low_bits, rights, count, shares)
 
@@ -268,17 +306,14 @@ def mean_rest(
             else:
                 x, factor = pair(left, right, parent, prm, cross)
                 row = values(left, right, parent, prm, cross)
-            p = chance(
-                x,
-                factor,
-                load(block_best, right_low * LANES) + best[left_low] + scale,
-                load(block_rest, right_low * LANES) * rest[left_low] * amount,
-            )
+            share = log2_weight(x, load(block_best, right_low * LANES) + best[left_low] + scale)
+            both = load(block_rest, right_low * LANES) * rest[left_low] * amount
+            p = chance(share, factor, both)
             if N_VALUES > 1:
                 add_each(shares, p, row)
             else:
                 at = right_low * LANES
-                value = row[0]
+                value = value_of(row, share, factor)
                 if nested:
                     value = value + (load(block_share, at) + sums[left_low])
                 term = weighed(p, value)
@@ -297,7 +332,7 @@ def mean_rest(
             sums[index[block] | low] += lane(acc, block)
         if nested:
             store(block_share, low * LANES, gather(sums, index, low))
-    if N_VALUES == 1 and shares.size > 0:
+    if N_VALUES <= 1 and shares.size > 0:
         for low in range(n_low):
             own = load(block_share, low * LANES)
             for block in range(known):
@@ -324,11 +359,12 @@ def mean_leaves(highs, known, low, low_bits, tables, distances, parent, prm, of_
         one, other = gather_row(features, leaves, 0), gather_row(features, others, low)
         x, factor = leaf(one, other, parent, prm, cross)
         row = leaf_values(one, other, parent, prm, cross)
-        p = chance(x, factor, gather(best, others, low) + scale, gather(rest, others, low) * amount)
+        share = log2_weight(x, gather(best, others, low) + scale)
+        p = chance(share, factor, gather(rest, others, low) * amount)
         if N_VALUES > 1:
             add_each(shares, p, row)
         else:
-            value = row[0]
+            value = value_of(row, share, factor)
             if nested:
                 value = value + gather(sums, others, low)
             term = weighed(p, value)

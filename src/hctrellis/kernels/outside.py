@@ -11,18 +11,9 @@ cluster. The same blocks as on the way up, in the opposite order: the high parts
 child run over the submasks of the complement of SH in tiles; pairs in which R has no high part
 lie inside the block of S and are finished afterwards, low parts in decreasing order. Splits of
 the root are left to `root_splits`, since the root may have parameters of its own.
-
-The entropy of the trees is the sum over all splits, of probability p, of -p log p, less that over
-all clusters; on the way of the probabilities the former is summed up. Each split is met twice, and
-counted where the high part of S is smaller than that of R, or their low parts if both have none.
-Where log psi is a sum over clusters, with gains, that takes longer than all the rest: the number of
-leaves of the sibling of each cluster can be summed up instead (`grown`), from which, with the
-probabilities, the mean of the log weight follows.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -45,7 +36,7 @@ from hctrellis.kernels.bound import (
     take_row,
 )
 from hctrellis.kernels.common import bit_count, by_size, load_tile, room
-from hctrellis.kernels.elementary import exp2, log
+from hctrellis.kernels.elementary import exp2
 from hctrellis.kernels.simd import (
     LANES,
     choose,
@@ -65,24 +56,11 @@ TILE = 16  # other children side by side
 TRUSTED = 600.0  # log2 of the largest scale at which what underflows is below 2^-300
 STEEP = 40.0  # log2 of the largest gain that is multiplied up
 VANISHING = 2.0**-200  # parents whose source is smaller are passed over
-TINY = 1e-300  # its logarithm is finite
-
-
-@inner
-def p_log_p(p):
-    """p log p, also for 0."""
-    return p * log(maximum(p, TINY))
 
 
 @jit
-def root_splits(tables, params, low_bits, cross_tables, source_root, target, spent, grown):
-    """The first term of every target, and of what is summed up: over the splits of the root.
-
-    spent : float64 (2^n), the sum of p log p over the splits that are counted at each cluster; or
-        None, if that is not asked for
-    grown : float64 (2^n), the sum of each target with the number of leaves of the sibling in each
-        term; or None; only if LINEAR, and not beside `spent`
-    """
+def root_splits(tables, params, low_bits, cross_tables, source_root, target):
+    """The first term of every target: over the splits of the root."""
     features, best, rest, node = tables
     root = best.size - 1
     own = node[root] if node.size > 0 else 0.0
@@ -95,12 +73,6 @@ def root_splits(tables, params, low_bits, cross_tables, source_root, target, spe
         e = exp2(w) * factor * source_root if best[root] > FORBIDDEN else 0.0
         target[left] = e * rest[right]
         target[right] = e * rest[left]
-        if grown is not None:
-            grown[left] = target[left] * bit_count(right)
-            grown[right] = target[right] * bit_count(left)
-        if spent is not None:
-            p = e * rest[left] * rest[right]
-            spent[left] = p * math.log(max(p, TINY))
 
 
 @inner
@@ -177,57 +149,17 @@ def multiply_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, p
 
 
 @inner
-def grow_around(low, n_low, best, gain, leaves, counts, u, tops, parent_u, parent_tops, powers):
-    """As `multiply_around`; and the sum with the number of leaves of the other child in each term.
-
-    The number of low leaves is summed up apart, that of high leaves belongs to the position.
-    """
-    free = n_low - 1 ^ low
-    scale = splat(NEVER)
-    for t in range(0, TILE, LANES):
-        scale = maximum(scale, load(tops, t) + load(parent_tops, t) + load(leaves, t) * gain)
-    if best + highest(scale) + max(0.0, gain * counts[free]) > TRUSTED or abs(gain) > STEEP:
-        return False, scale, scale
-    last = counts[free] + 1
-    for k in range(last):
-        powers[k] = exp2(gain * k)
-        powers[last + k] = k * powers[k]
-    a = b = c = d = splat(0.0)
-    other_low = free
-    while True:
-        i = other_low * TILE
-        j = (low | other_low) * TILE
-        power, grown = powers[counts[other_low]], powers[last + counts[other_low]]
-        one = load(u, i) * load(parent_u, j)
-        other = load(u, i + LANES) * load(parent_u, j + LANES)
-        a = a + one * power
-        b = b + other * power
-        c = c + one * grown
-        d = d + other * grown
-        if other_low == 0:
-            break
-        other_low = (other_low - 1) & ~low
-    acc = splat(0.0)
-    more = splat(0.0)
-    for t, part, low_part in ((0, a, c), (LANES, b, d)):
-        e = exp2(load(tops, t) + load(parent_tops, t) + load(leaves, t) * gain + best)
-        acc = acc + part * e
-        more = more + (low_part + part * load(leaves, t)) * e
-    return True, acc, more
-
-
-@inner
-def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at, spent, grown):
+def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums, at):
     """Sum over all R with high bits, for the clusters high << low_bits | low, all low.
 
-    Writes the sum of every low part to sums[low * LANES + at], and adds to `spent` and `grown`.
+    Writes the sum of every low part to sums[low * LANES + at].
     """
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
     other_f, other_best, other_rest, parent_f, parent_top, parent_source = work[0]
     log_weights, scales, sum_v, high_cross, largest = work[1]
     others, parents = work[2]
-    other_u, other_tops, parent_u, parent_tops, leaves, powers, sizes = work[3]
+    other_u, other_tops, parent_u, parent_tops, leaves, powers = work[3]
     order, counts, _starts = work[4]
     high_size = bit_count(high)
     n_low = 1 << low_bits
@@ -240,10 +172,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
     sub = free
     while sub > 0:
         count = 0
-        counted = False
-        if spent is not None:
-            counted = sub > high
-        while sub > 0 and count < TILE and (sub > high or not counted):
+        while sub > 0 and count < TILE:
             others[count] = sub
             parents[count] = high | sub
             sub = (sub - 1) & free
@@ -288,7 +217,7 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
             mask = high << low_bits | low
             if mask == 0 or best[mask] < FORBIDDEN:
                 continue
-            if LINEAR and spent is None:
+            if LINEAR:
                 if not GAINS and size < 0:
                     scale_rows(other_best, other_rest, n_low, width, other_u, other_tops)
                 elif GAINS and size != counts[low]:
@@ -296,36 +225,19 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                     scale_rows(scales, other_rest, n_low, width, other_u, other_tops)
                 size = counts[low]
                 gain = features[0, mask] * LOG2E if GAINS else 0.0
-                if grown is None:
-                    ready, acc = multiply_around(
-                        low,
-                        n_low,
-                        best[mask],
-                        gain,
-                        leaves,
-                        counts,
-                        other_u,
-                        other_tops,
-                        parent_u,
-                        parent_tops,
-                        powers,
-                    )
-                else:
-                    ready, acc, more = grow_around(
-                        low,
-                        n_low,
-                        best[mask],
-                        gain,
-                        leaves,
-                        counts,
-                        other_u,
-                        other_tops,
-                        parent_u,
-                        parent_tops,
-                        powers,
-                    )
-                    if ready:
-                        grown[mask] += total(more)
+                ready, acc = multiply_around(
+                    low,
+                    n_low,
+                    best[mask],
+                    gain,
+                    leaves,
+                    counts,
+                    other_u,
+                    other_tops,
+                    parent_u,
+                    parent_tops,
+                    powers,
+                )
                 if ready:
                     store(sum_v, low * LANES, load(sum_v, low * LANES) + acc)
                     continue
@@ -358,25 +270,13 @@ def sum_around(high, low_bits, tables, cross_tables, params, source, work, sums,
                         store(log_weights, entries, w)
                         scale = load(other_rest, i + t) * load(parent_source, j + t)
                         store(scales, entries, scale * factor if SCALED else scale)
-                        if grown is not None:
-                            store(sizes, entries, load(leaves, t) + 1.0 * counts[other_low])
                         entries += LANES
                 if other_low == 0:
                     break
                 other_low = (other_low - 1) & ~low
             acc = load(sum_v, low * LANES)
-            logs = splat(0.0)
             for i in range(0, entries, LANES):
-                term = exp2(load(log_weights, i) + best[mask]) * load(scales, i)
-                acc = acc + term
-                if grown is not None:
-                    logs = logs + term * load(sizes, i)
-                if spent is not None and counted:
-                    logs = logs + p_log_p(term * rest[mask])
-            if grown is not None:
-                grown[mask] += total(logs)
-            if spent is not None:
-                spent[mask] += total(logs)
+                acc = acc + exp2(load(log_weights, i) + best[mask]) * load(scales, i)
             store(sum_v, low * LANES, acc)
     for low in range(n_low):
         sums[low * LANES + at] = total(load(sum_v, low * LANES))
@@ -391,9 +291,7 @@ def lacks(best, node, index, low):
 
 
 @inner
-def finish_around(
-    highs, low_bits, tables, cross_tables, params, source, target, block, sums, counts, spent, grown
-):
+def finish_around(highs, low_bits, tables, cross_tables, params, source, target, block, sums):
     """Complete eight blocks: pairs in which the other child has no high bit. Lanes are blocks."""
     features, best, rest, node = tables
     distances, near, low_cross = cross_tables
@@ -418,9 +316,7 @@ def finish_around(
         own = load_row(block_f, low * LANES, stride)
         own_best = gather(best, index, low)
         single = (single_high and low == 0) or (highs[0] == 0 and low & (low - 1) == 0)
-        own_rest = gather(rest, index, low)
         acc = load(sums, low * LANES)
-        logs = splat(0.0)
         other_low = n_low - 1 ^ low
         while other_low > 0:
             j = (low | other_low) * LANES
@@ -440,27 +336,16 @@ def finish_around(
             e = exp2(log2_weight(x, own_best + best[other_low] + load(block_lack, j)))
             if SCALED:
                 e = e * factor
-            term = e * (rest[other_low] * load(block_source, j))
-            acc = acc + term
-            if grown is not None:
-                logs = logs + term * (1.0 * counts[other_low])
-            if spent is not None and highs[0] == 0 and other_low > low:
-                logs = logs + p_log_p(term * own_rest)
+            acc = acc + e * (rest[other_low] * load(block_source, j))
             other_low = (other_low - 1) & ~low
         if LEAF_APART:
-            around = (own, own_best, own_rest, spent is not None)
-            more, further = leaves_around(
+            around = (own, own_best)
+            acc = acc + leaves_around(
                 highs, low_bits, tables, distances, params, source, low, around
             )
-            acc = acc + more
-            logs = logs + further
         for lane_ in range(LANES):
             if lane_ == 0 or index[lane_] != index[lane_ - 1]:
                 target[index[lane_] | low] += lane(acc, lane_)
-                if grown is not None:
-                    grown[index[lane_] | low] += lane(logs, lane_)
-                if spent is not None:
-                    spent[index[lane_] | low] += lane(logs, lane_)
         store(block_source, low * LANES, gather(source, index, low))
 
 
@@ -468,22 +353,18 @@ def finish_around(
 def leaves_around(highs, low_bits, tables, distances, params, source, low, around):
     """The pairs in which the other child is a single leaf among the high ones.
 
-    around : features, best and rest of the clusters; whether the sum of p log p is asked for
-    Returns the sum, and that of p log p.
+    around : features and best of the clusters
     """
     features, best, _rest, node = tables
-    own, own_best, own_rest, spending = around
-    counted = np.zeros(LANES)
+    own, own_best = around
     root = best.size - 1
     remaining = (root >> low_bits) ^ highs
     leaves = highs.copy()
     parents = highs.copy()
     acc = splat(0.0)
-    logs = splat(0.0)
     while remaining[0] > 0:
         for block in range(LANES):
             bit = remaining[block] & -remaining[block]
-            counted[block] = 1.0 if bit > highs[block] else 0.0
             remaining[block] ^= bit
             leaves[block] = bit << low_bits
             parents[block] = (highs[block] | bit) << low_bits
@@ -494,19 +375,13 @@ def leaves_around(highs, low_bits, tables, distances, params, source, low, aroun
             gather_row(features, leaves, 0), own, gather_row(features, parents, low), params, cross
         )
         w = log2_weight(x, own_best + lacks(best, node, parents, low))
-        term = exp2(w) * factor * gather(source, parents, low)
-        acc = acc + term
-        if spending:
-            logs = logs + p_log_p(term * own_rest) * load(counted, 0)
-    return acc, logs
+        acc = acc + exp2(w) * factor * gather(source, parents, low)
+    return acc
 
 
 @jit
-def solve_around(highs, low_bits, tables, cross_tables, params, source, target, spent, grown):
-    """The recursion for all clusters with one of the given high parts (equal numbers of bits).
-
-    spent, grown : as in `root_splits`; if they are asked for, source is target
-    """
+def solve_around(highs, low_bits, tables, cross_tables, params, source, target):
+    """The recursion for all clusters with one of the given high parts (equal numbers of bits)."""
     n_features = tables[0].shape[0]
     n_low = 1 << low_bits
     rows = n_low * TILE
@@ -533,8 +408,7 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target, 
             room(rows),
             room(TILE),
             room(TILE),
-            np.empty(2 * low_bits + 2),
-            room(rows),
+            np.empty(low_bits + 1),
         ),
         by_size(low_bits),
     )
@@ -556,8 +430,6 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target, 
                     work,
                     sums,
                     at,
-                    spent,
-                    grown,
                 )
             else:
                 group[at] = group[at - 1]
@@ -571,7 +443,4 @@ def solve_around(highs, low_bits, tables, cross_tables, params, source, target, 
             target,
             block,
             sums,
-            work[4][1],
-            spent,
-            grown,
         )

@@ -27,9 +27,10 @@ import numpy as np
 from hctrellis.clusters import Lattice, Vertices, n_splits
 from hctrellis.potentials.base import Potential
 from hctrellis.support.steps import check_stop
-from hctrellis.trellis.blocks import Blocks, in_order
+from hctrellis.trellis.blocks import in_order
 from hctrellis.trellis.full import _low_bits
 from hctrellis.trellis.listed import Weights
+from hctrellis.trellis.meanpass import MeanPass, means
 from hctrellis.trellis.solution import CompiledSolution, Solution
 from hctrellis.trellis.terms import Terms, cross_tables
 
@@ -91,7 +92,7 @@ def _of_part(solution: Solution, part: Potential) -> float:
     if _is_fused(solution, part, LISTED_SPLITS):
         assert isinstance(solution, CompiledSolution)
         terms, own = _with_value(solution, part)
-        return float(_means(solution, terms, own)[solution.root])
+        return float(means(solution, terms, own)[solution.root])
     return _listed(solution, part)
 
 
@@ -181,50 +182,12 @@ def _with_values(solution: Solution, parts: Sequence[Potential]) -> Terms | None
     )
 
 
-class _Pass:
-    """The compiled pass of `kernels.means`, for some amounts of clusters."""
-
-    def __init__(self, solution: CompiledSolution, terms: Terms, a: FloatArray) -> None:
-        self.solution, self.terms = solution, terms
-        self.kernel = terms.kernel("weights", "tiles", "means")
-        self.tables = (terms.features, solution.best, solution.rest, terms.node)
-        self.amounts = np.divide(a, solution.rest, out=np.zeros(a.size), where=solution.rest > 0)
-        self.blocks = Blocks(solution.potential.n_leaves, terms.low_bits)
-
-    def low(self, sums: FloatArray, shares: FloatArray, nested: bool) -> None:
-        """Clusters of low leaves only."""
-        terms, amounts = self.terms, self.amounts
-        params = (terms.params, terms.root_params, terms.distances)
-        self.kernel.mean_low(terms.low_bits, self.tables, *params, amounts, sums, shares, nested)
-
-    def high(self, highs: IntArray, sums: FloatArray, shares: FloatArray, nested: bool) -> int:
-        """Clusters with some high parts."""
-        terms = self.terms
-        params = (terms.cross, terms.params, terms.root_params, self.amounts)
-        self.kernel.mean_blocks(highs, terms.low_bits, self.tables, *params, sums, shares, nested)
-        return 0
-
-
-def _means(solution: CompiledSolution, terms: Terms, own: FloatArray) -> FloatArray:
-    """For each cluster, the mean of the sum of a statistic over the trees of the cluster."""
-    run = _Pass(solution, terms, np.ones(solution.best.size))
-    means, nothing = np.where(run.amounts > 0, own, 0.0), np.empty(0)
-    means[solution.vertices.leaves] = 0.0
-    run.low(means, nothing, True)
-    run.blocks.visit(
-        lambda highs: run.high(highs, means, nothing, True),
-        lambda result, cost: None,
-        solution.threads,
-    )
-    return means
-
-
 def _totals(solution: Solution, terms: Terms, number: int) -> FloatArray:
     """The expectations of several statistics."""
     from hctrellis.kernels.simd import LANES
 
     assert isinstance(solution, CompiledSolution)
-    run = _Pass(solution, terms, _likely(solution))
+    run = MeanPass(solution, terms, _likely(solution))
     nothing, found = np.empty(0), np.zeros(LANES * number)
     run.low(nothing, found, False)
 
@@ -252,7 +215,7 @@ def _differences(solution: CompiledSolution, terms: Terms) -> FloatArray:
     Each of a few parts of the work has sums of its own for the children; these are added up in
     order, so that the result does not depend on the number of threads.
     """
-    run = _Pass(solution, terms, _likely(solution))
+    run = MeanPass(solution, terms, _likely(solution))
     sums, found = np.zeros(solution.best.size), np.zeros(solution.best.size)
     run.low(sums, found, False)
 

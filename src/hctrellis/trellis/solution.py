@@ -22,6 +22,7 @@ from hctrellis.support.steps import check_stop, in_steps, tell_progress
 from hctrellis.tree import Tree
 from hctrellis.trellis.blocks import Blocks
 from hctrellis.trellis.listed import Splits, Weights, lattice_chunks, lattice_splits
+from hctrellis.trellis.meanpass import means
 from hctrellis.trellis.terms import Terms
 from hctrellis.trellis.upward import go_up
 
@@ -291,51 +292,32 @@ class CompiledSolution(FullSolution):
         )
         return log_weights
 
-    def around(self, amounts: FloatArray | None = None) -> FloatArray:
-        return self._around(amounts)
-
     @cached_property
     def entropy(self) -> float:
-        linear = self.terms.kernel("weights", "outside").LINEAR
-        if linear and abs(self.best[-1]) < MOST_POWERS:
-            return max(0.0, self.log_spread + self._mean_gap() / LOG2E)
-        spent = np.zeros(self.best.size)
-        p = self._around(None, spent)
-        p[self.root] = 1.0
-        p[self.vertices.leaves] = 0.0  # leaves are not split
-        clusters = p * np.log(p, out=np.zeros(p.size), where=p > 0)
-        return max(0.0, float(clusters.sum() - spent.sum()))
+        if not self.terms.codes and abs(self.best[-1]) < MOST_POWERS:
+            gap = self._mean_gap()
+        else:
+            gap = float(means(self, self.terms, np.zeros(self.best.size))[self.root])
+        return max(0.0, self.log_spread + gap / LOG2E)
 
     def _mean_gap(self) -> float:
         """How far log2 of a tree's weight is below that of the best one, on average.
 
         For potentials that are sums over clusters. Clusters that all trees have cancel.
         """
-        grown = np.zeros(self.best.size) if self.terms.codes else None
-        p = self._around(None, grown=grown)
+        if self.terms.node.size == 0:
+            return 0.0
+        p = self.around()
         tree = self.map_tree
         masks = [1 << leaf for leaf in range(tree.n_leaves)]
-        siblings = np.zeros(p.size)
         for left, right in tree.children.tolist():
-            one, other = masks[left], masks[right]
-            siblings[one], siblings[other] = other.bit_count(), one.bit_count()
-            masks.append(one | other)
-        gap = 0.0
-        if self.terms.node.size > 0:
-            p[self.root] = 1.0
-            p[masks[tree.n_leaves :]] -= 1.0
-            p[masks[: tree.n_leaves]] = 0.0  # leaves are not split
-            gap -= float(p @ np.where(p != 0.0, self.terms.node, 0.0))
-        if grown is not None:
-            gap += LOG2E * float((siblings - grown * self.rest) @ self.terms.features[0])
-        return gap
+            masks.append(masks[left] | masks[right])
+        p[self.root] = 1.0
+        p[masks[tree.n_leaves :]] -= 1.0
+        p[masks[: tree.n_leaves]] = 0.0  # leaves are not split
+        return -float((p * np.where(p != 0.0, self.terms.node, 0.0)).sum())
 
-    def _around(
-        self,
-        amounts: FloatArray | None,
-        spent: FloatArray | None = None,
-        grown: FloatArray | None = None,
-    ) -> FloatArray:
+    def around(self, amounts: FloatArray | None = None) -> FloatArray:
         terms = self.terms
         tables = (terms.features, self.best, self.rest, terms.node)
         kernel = terms.kernel("weights", "outside")
@@ -346,19 +328,11 @@ class CompiledSolution(FullSolution):
             np.divide(amounts, self.rest, out=source, where=self.rest > 0)
         at_root = (1.0 if amounts is None else float(amounts[-1])) / max(self.rest[-1], 1.0)
         shared = (terms.low_bits, terms.cross)
-        kernel.root_splits(tables, terms.root_params, *shared, at_root, target, spent, grown)
+        kernel.root_splits(tables, terms.root_params, *shared, at_root, target)
 
         def solve(highs: IntArray) -> int:
             kernel.solve_around(
-                highs,
-                terms.low_bits,
-                tables,
-                terms.cross,
-                terms.params,
-                source,
-                target,
-                spent,
-                grown,
+                highs, terms.low_bits, tables, terms.cross, terms.params, source, target
             )
             return 0
 
