@@ -245,7 +245,7 @@ def test_sampled_posterior_of_more_rows():
     table = points(24, 5, 3)
     table[:3] += 40.0
     model = hct.Contrasts(table)
-    post = hct.infer(model, precision=0.05, time_limit=20, rng=0)
+    post = hct.sample_posterior(model, 0.05, None, max_moves=20_000, rng=0)
     assert not model.is_exact_fit and not post.is_exact and post.is_reliable
     assert post.cluster_probability([0, 1, 2]) > 0.95
     assert post.cluster_probability([2, 3]) < 0.05
