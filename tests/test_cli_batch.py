@@ -103,7 +103,9 @@ def test_rates_and_more_answers(jets, tmp_path, capsys):
     wanted = hct.infer_many(given, "ginkgo", samples=5, heights=True, **options)
     assert read(out) == wanted.to_arrow()
     assert main([*command, *more, "--lam-root", "no"]) == 1
-    assert "no column 'no' with lam_root" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no column 'no' with --lam-root; it has" in said
+    assert "lam_root, t_cut" in said  # names of columns stay
 
 
 @pytest.mark.parametrize("command", ["simulate", "simulate --help", "simulate jets --help"])
@@ -121,7 +123,7 @@ def test_help(command, capsys):
         ("-o a --number -1", 2, "--number"),
         ("-o a --number many", 2, "--number"),
         ("-o a --preset z", 2, "--preset"),
-        ("-o a --t-cut 0", 1, "t_cut must be a finite number and positive"),
+        ("-o a --t-cut 0", 1, "--t-cut must be a finite number and positive"),
         ("-o no/such/a --number 3", 1, "no folder no/such to write a into"),
         ("-o . --number 3", 1, ". is a folder"),
     ],

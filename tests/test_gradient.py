@@ -10,7 +10,7 @@ import hctrellis as hct
 import naive
 from gallery import PROBLEMS, affinities, listing, points, posterior, quiet, similarities
 from hctrellis.posterior.gradient import sampled_expected, sampled_gradient
-from hctrellis.potentials.linkage import Shares
+from hctrellis.potentials.linkage import PairShares
 from hctrellis.trellis import averages
 
 STEP = 1e-3
@@ -101,7 +101,7 @@ def test_compiled_expectations_are_those_of_listed_splits(name, fused):
 def test_compiled_expectations_for_every_two_leaves(fused):
     """The number of threads does not matter; see test_torch for average heights."""
     model = gallery.built_in(9, 4)["ginkgo, root rate"]
-    statistic = Shares(9)
+    statistic = PairShares(9)
     one, three = (
         averages.SolvedPairs(hct.FullTrellis(9).solve(model, threads)).parting(statistic)
         for threads in (1, 3)

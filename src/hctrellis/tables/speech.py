@@ -18,9 +18,10 @@ FLAGS = (
 _WITH_VALUE = re.compile(r'--(missing|labels|color|ignore|potential|metric|beta) ("[^"]*"|[\w.-]+)')
 _NAME = re.compile(r"--([a-z0-9]+(?:-[a-z]+)*)")
 _KEYWORD = re.compile(
-    r"(?<![\w-])(time_limit|max_clusters|n_clusters|n_samples|all_columns|decimal_comma|burn_in|"
+    r"(?<![\w'\"-])(time_limit|max_clusters|n_clusters|n_samples|all_columns|decimal_comma|burn_in|"
     r"second_opinion|max_leaves|chunk_size|t_cut|lam_root|true_trees|on_shell|non_stop)\b"
 )
+_LISTED = re.compile(r"; (?:it has|found) ")  # what comes next are names from a file
 
 
 def in_python(text: str) -> str:
@@ -55,5 +56,9 @@ def on_command_line(text: str) -> str:
     --------
     >>> print(on_command_line("raise time_limit, or give n_clusters; see --time-limit"))
     raise --time-limit, or give --n-clusters; see --time-limit
+    >>> print(on_command_line("jets.parquet has no column 'x' with t_cut; it has lam, t_cut"))
+    jets.parquet has no column 'x' with --t-cut; it has lam, t_cut
     """
-    return _KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
+    names = _LISTED.search(text)
+    end = len(text) if names is None else names.start()
+    return _KEYWORD.sub(lambda match: f"--{match[1].replace('_', '-')}", text[:end]) + text[end:]
