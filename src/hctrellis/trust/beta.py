@@ -538,7 +538,7 @@ def _solve(potential: Potential) -> FullSolution:
 _NO_CURVE = Curve(np.empty(0), np.empty(0))
 _THUMB = (
     "This is a rule of thumb, not backed by resampling: a probability says how clearly the model "
-    "singles a cluster out at this beta. Quote it with those at half and twice beta."
+    "singles a cluster out at this beta. Quote none without those at half and twice beta."
 )
 _MOVES = "A larger beta would make every answer sound surer, a smaller one less sure."
 
