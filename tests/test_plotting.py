@@ -58,6 +58,7 @@ ENGINES = [None, "tight", "constrained", "afterwards"]
 
 @pytest.fixture(autouse=True)
 def _close_figures():
+    plt.close("all")  # those of tests elsewhere
     yield
     plt.close("all")
 

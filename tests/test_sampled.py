@@ -1,5 +1,6 @@
 """Sampled posteriors: what they say is true, or they say nothing."""
 
+import math
 import time
 from dataclasses import replace
 
@@ -226,7 +227,8 @@ def test_sharp_kernels_are_refused():
     ("model", "has_beta"),
     [(hct.Linkage(points(23)), True), (StudentContrasts(points(23), 1.0, 1.0), False)],
 )
-def test_advice_names_beta_only_where_there_is_one(model, has_beta):
+def test_advice_names_beta_only_where_there_is_one(model, has_beta, monkeypatch):
+    monkeypatch.setattr("hctrellis.sampling.run.LEAST_EFFECTIVE", math.inf)
     post = sample_posterior(model, time_limit=0.1, rng=0)
     assert not post.is_reliable
     with pytest.raises(hct.UnreliableError, match="raise time_limit") as caught:
