@@ -115,10 +115,10 @@ def test_functions_with_parameters_are_compiled_once():
         numba.njit(plain), np.arange(10.0).reshape(5, 2) + 1, params={"a": 0.5, "b": 0.2}
     )
     hct.infer(model)
-    known = len(bind._loaded)
+    known = len(bind._load.table)
     for a in (0.1, 0.7):
         hct.infer(model.with_parameters(a=a))
-    assert len(bind._loaded) == known
+    assert len(bind._load.table) == known
 
 
 def test_four_parameters_side_by_side():
