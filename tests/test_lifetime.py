@@ -70,6 +70,8 @@ def test_functions_are_let_go():
     known = [weakref.ref(thing) for thing in (potential.function, kernel, version.library)]
     del potential, solved, kernel, version
     gc.collect()
+    lifetime.sweep()
+    gc.collect()
     assert [ref() for ref in known] == [None, None, None]
     assert kept() == before
     assert name not in sys.modules
@@ -123,6 +125,24 @@ def test_threads_let_go_of_functions():
     assert len(found) == 8
     for _, z, which in found:
         assert z == pytest.approx(want[which])
+
+
+def test_functions_of_the_same_text():
+    """Share the name of a module, which stays until the last one is gone."""
+    one, other = numbers(7), numbers(7)
+    kernels = [kernel_of(potential) for potential in (one, other)]
+    name = kernels[0].__name__
+    assert kernels[1].__name__ == name
+    for last in (False, True):
+        del kernels[-1]
+        if last:
+            one = None
+        else:
+            other = None
+        gc.collect()
+        lifetime.sweep()
+        assert (name in sys.modules) != last
+    assert one is other is None
 
 
 def test_function_that_is_gone():

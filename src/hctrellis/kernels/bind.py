@@ -18,7 +18,7 @@ import types
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from hctrellis.kernels import bound, elementary, simd
 from hctrellis.kernels.compile import INNER, fused, inner, jit_as, lean
 from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.kernels.kept import kernel_texts
-from hctrellis.kernels.lifetime import kept_for
+from hctrellis.kernels.lifetime import kept_for, when_swept
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, lane_of, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST
@@ -141,10 +141,21 @@ def _users(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> list[Any]:
 
 def _unload(module: types.ModuleType) -> list[Any]:
     """Forget a module; returns the functions that were compiled for it alone."""
-    sys.modules.pop(module.__name__, None)
+    when_swept(partial(_free_name, module))
     scopes = (vars(module), module.pair.py_func.__globals__)
     functions = (item for item in vars(module).values() if isinstance(item, Dispatcher))
     return [function for function in functions if function.py_func.__globals__ in scopes]
+
+
+def _free_name(module: types.ModuleType) -> None:
+    """Take a module's name away; another one, for a function of the same text, gets it."""
+    name = module.__name__
+    others = [found[0] for found in _load.table.values()]  # type: ignore[attr-defined]
+    same = [other for other in others if other.__name__ == name]
+    if same:
+        sys.modules[name] = same[-1]
+    elif sys.modules.get(name) is module:
+        del sys.modules[name]
 
 
 @kept_for(_users, _unload)

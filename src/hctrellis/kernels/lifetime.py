@@ -27,6 +27,7 @@ _making = threading.RLock()
 _tables: list[dict[Any, tuple[Any, ...]]] = []
 _ended: set[int] = set()
 _leaving: list[tuple[Any, Any]] = []  # engines, and modules of theirs that nothing refers to
+_put_off: list[Callable[[], object]] = []
 _let_go = 0
 
 
@@ -130,9 +131,17 @@ def _linked(library: Any) -> Iterator[Any]:
         yield from _linked(part)
 
 
+def when_swept(call: Callable[[], object]) -> None:
+    """Call something when nothing is being made."""
+    _put_off.append(call)
+
+
 def sweep() -> None:
     """Throw away what nothing refers to any more; called before a function is compiled."""
     global _let_go
+    with _making:
+        while _put_off:
+            _put_off.pop()()
     if _let_go >= _COLLECT_AFTER:
         _let_go = 0
         gc.collect()
