@@ -15,7 +15,8 @@ with ONE_AT_A_TIME:
     from llvmlite import ir
     from numba.core import cgutils, config, entrypoints, types
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
-    from numba.core.compiler import Flags
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler, Flags
     from numba.core.datamodel import models
     from numba.core.dispatcher import Dispatcher
     from numba.core.errors import NumbaError
@@ -41,11 +42,13 @@ with ONE_AT_A_TIME:
 __all__ = [
     "IS_COMPILING",
     "CompileResultCacheImpl",
+    "Compiler",
     "Conversion",
     "Dispatcher",
     "Flags",
     "FunctionCache",
     "IndexDataCacheFile",
+    "JITCodeLibrary",
     "NumbaError",
     "cgutils",
     "ir",
