@@ -134,7 +134,9 @@ def test_demo(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("beta", "words"), [("0.1", "Undecided at beta = 0.1"), ("10", "Yes: Diplococcus")]
 )
-def test_demo_speaks_as_surely_as_it_may(beta, words, tmp_path, capsys):
+def test_demo_speaks_as_surely_as_it_may(beta, words, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("hctrellis.cli.demo.draw", lambda findings, output: [])
+    monkeypatch.setattr("hctrellis.report.write_report", lambda post, path, **options: path)
     assert main(["demo", "--beta", beta, "--output", str(tmp_path)]) == 0
     assert words in " ".join(capsys.readouterr().out.split())
 

@@ -45,7 +45,7 @@ def test_scikit_learn(estimator, check):
 # ---- what it finds ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("method", ["single", "complete", "average", "ward"])
 def test_is_what_infer_says(method):
     table = groups()
     model = TrellisClustering(method, beta=1.3, n_clusters=3).fit(table)
