@@ -4,6 +4,7 @@ python tests/architecture.py    # writes the picture in docs/architecture.md ane
 """
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def inside(name):
     return rest if package == "hctrellis" else None
 
 
+@cache
 def graph():
     """What each module imports."""
     known = modules()

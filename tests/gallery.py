@@ -372,7 +372,7 @@ def _sums():
     yield added("dasgupta + prior", clustering, prior)
     yield added("dasgupta + dasgupta", clustering, dasgupta("", similarities(n, 15), 0.3))
     yield added("dasgupta + average", clustering, average)
-    yield added("single + ginkgo", single, shower)
+    yield added("single + ginkgo", single, shower, compiled=False)
     yield added("single + complete", single, linkage("", "complete", table, 0.5))
     yield added("dasgupta + ginkgo + prior", clustering, shower, prior, compiled=False)
     yield added("prior + correlation + average", prior, affinity, average)

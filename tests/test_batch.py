@@ -145,13 +145,18 @@ def test_other_model(model, monkeypatch):
         assert_same(row, expected(hct.JetMass(jet, 2.0)))
 
 
+def falling(left, right, parent):
+    return -parent[0]
+
+
 def test_potentials_of_all_kinds():
+    """Side by side, and one by one; `interpreted.py` has sums side by side."""
     models = [
         hct.Linkage(points(5)),
         hct.Dasgupta(similarities(4)),
         hct.Linkage(points(5), "single"),
-        hct.FunctionPotential(lambda left, right, parent: -parent[0], points(4, dim=1)),
-        hct.Dasgupta(similarities(5)) + hct.Linkage(points(5)),
+        hct.FunctionPotential(falling, points(4, dim=1)),
+        hct.Dasgupta(similarities(4)) + hct.FunctionPotential(falling, points(4, dim=1)),
         hct.Linkage(points(1)),
     ]
     result = hct.infer_many(models, scheduler="serial", entropy=True)

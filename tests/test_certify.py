@@ -270,7 +270,7 @@ def test_the_same_seed_gives_the_same_answer():
 
 
 def test_what_is_said_without_a_proof():
-    jets = hct.solve_map(hct.JetMass(momenta(24), 1.5), time_limit=0.5)
+    jets = hct.solve_map(hct.Ginkgo(momenta(24), 1.5, 0.01), time_limit=0.5)
     assert (jets.status, jets.bound, jets.gap, str(jets)) == ("heuristic", None, None, "best found")
     many = hct.solve_map(hct.Dasgupta(similarities(90)), time_limit=0.5)
     assert (many.status, many.method, many.ended) == ("gap", "bound", "bounded")

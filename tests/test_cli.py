@@ -7,13 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
 import hctrellis
 from browser import browser
 from hctrellis.cli import main
-from hctrellis.cli.demo import QUESTION
+from hctrellis.cli.demo import QUESTION, find
 
 HEAVY = ("numba", "scipy", "matplotlib", "pandas", "plotly")
 
@@ -116,7 +117,16 @@ def test_without_the_extra(missing):
     assert 'pip install "hctrellis[cli]"' in only_line(done.stderr)
 
 
-def test_demo(tmp_path, capsys):
+@pytest.fixture
+def found_once(monkeypatch):
+    """What the demo finds is found by the first test that asks for it."""
+    monkeypatch.setattr("hctrellis.cli.demo.find", find_once)
+
+
+find_once = cache(find)
+
+
+def test_demo(tmp_path, capsys, found_once):
     folder = tmp_path / "new" / "demo"
     assert main(["demo", "--output", str(folder)]) == 0
     assert (folder / "tree.pdf").read_bytes().startswith(b"%PDF")
@@ -134,12 +144,14 @@ def test_demo(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("beta", "words"), [("0.1", "Undecided at beta = 0.1"), ("10", "Yes: Diplococcus")]
 )
-def test_demo_speaks_as_surely_as_it_may(beta, words, tmp_path, capsys):
+def test_demo_speaks_as_surely_as_it_may(beta, words, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("hctrellis.cli.demo.draw", lambda findings, output: [])
+    monkeypatch.setattr("hctrellis.report.write_report", lambda post, path, **options: path)
     assert main(["demo", "--beta", beta, "--output", str(tmp_path)]) == 0
     assert words in " ".join(capsys.readouterr().out.split())
 
 
-def test_demo_without_plotly_still_answers(tmp_path, monkeypatch, capsys):
+def test_demo_without_plotly_still_answers(tmp_path, monkeypatch, capsys, found_once):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     assert main(["demo", "--output", str(tmp_path)]) == 1
     captured = capsys.readouterr()
@@ -147,7 +159,7 @@ def test_demo_without_plotly_still_answers(tmp_path, monkeypatch, capsys):
     assert 'pip install "hctrellis[report]"' in only_line(captured.err)
 
 
-def test_demo_in_a_browser(tmp_path, capsys):
+def test_demo_in_a_browser(tmp_path, capsys, found_once):
     pytest.importorskip("plotly")
     with browser(tmp_path / "browser") as page:
         assert main(["demo", "--output", str(tmp_path)]) == 0

@@ -17,6 +17,7 @@ import pytest
 import hctrellis as hct
 from children import surroundings
 from gallery import momenta
+from hctrellis.batch import lanes
 from hctrellis.cli import main
 from hctrellis.simulate import Jets, ginkgo
 
@@ -386,7 +387,8 @@ def test_closed_streams(closed, tmp_path):
     assert pq.read_table(tmp_path / "out").num_rows == 3
 
 
-def test_large_jets_and_non_stop(tmp_path, capsys):
+def test_large_jets_and_non_stop(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(lanes, "MOST_LEAVES", 0)  # `test_lanes.py` has non-stop jets side by side
     jets = hct.simulate.ginkgo(3, n_leaves=(6, 9), rng=1)
     jets.to_parquet(tmp_path / "jets.parquet")
     out = tmp_path / "out"

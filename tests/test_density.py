@@ -11,6 +11,7 @@ import gallery
 import hctrellis as hct
 import naive
 from gallery import LevelTrellis
+from hctrellis.batch import lanes
 from hctrellis.fit.selection import leaf_counts
 
 
@@ -37,8 +38,10 @@ def test_sums_over_trees_are_those_of_the_formula(jets, solve):
             assert best == pytest.approx(naive.max_log_weight(trees), abs=1e-10)
 
 
-def test_batches_and_sparse_trellises_take_it(jets):
-    """And so do searches, which `interpreted.py` tries: they would take long to compile."""
+def test_batches_and_sparse_trellises_take_it(jets, monkeypatch):
+    """So do searches, and many jets side by side, which `interpreted.py` and `test_lanes.py` try:
+    they would take long to compile."""
+    monkeypatch.setattr(lanes, "MOST_LEAVES", 0)
     some = [jet for jet in jets if 5 <= jet.n_leaves <= 7][:3]
     table = hct.infer_many([j.momenta for j in some], "ginkgo-density", lam=1.5, t_cut=30)
     for jet, log_partition in zip(some, table.to_arrow()["log_partition"].to_pylist(), strict=True):

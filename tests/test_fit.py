@@ -80,7 +80,7 @@ def test_functions_have_parameters(compiled):
     import numba
 
     function = numba.njit(plain) if compiled else plain
-    tables = [np.column_stack([np.sin(np.arange(5) + k), np.ones(5)]) for k in range(4)]
+    tables = [np.column_stack([np.sin(np.arange(4) + k), np.ones(4)]) for k in range(4)]
 
     def make(table):
         return hct.FunctionPotential(function, table, params={"a": 0.5, "b": 0.2})

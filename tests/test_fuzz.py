@@ -37,15 +37,15 @@ pytest.importorskip("pyarrow")
 
 SOURCE = Path(hct.__file__).parent
 SLICE = {
-    "newick": 500,
-    "nexus": 500,
-    "runs": 500,
-    "json": 800,
-    "table": 500,
-    "matrix": 800,
-    "parquet": 250,
-    "trellis": 600,
-    "cli": 100,
+    "newick": 300,
+    "nexus": 300,
+    "runs": 300,
+    "json": 500,
+    "table": 300,
+    "matrix": 500,
+    "parquet": 150,
+    "trellis": 400,
+    "cli": 60,
 }
 
 

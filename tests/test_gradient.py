@@ -72,9 +72,7 @@ def test_derivatives_by_parameters_are_those_of_log_partition(name):
         assert gradient[parameter] == pytest.approx(near, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    "name", ["ward", "dasgupta", "correlation", "ginkgo, root rate", "balanced"]
-)
+@pytest.mark.parametrize("name", ["ward", "dasgupta", "ginkgo, root rate", "balanced"])
 def test_derivatives_over_a_sparse_trellis(name):
     model = gallery.built_in(7, 2)[name]
     trellis = sparse_of(7)
@@ -88,7 +86,7 @@ def test_derivatives_over_a_sparse_trellis(name):
         assert gradient[parameter] == pytest.approx(near, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize("name", ["single", "density, root rate", "ginkgo, root rate"])
+@pytest.mark.parametrize("name", ["single", "ginkgo, root rate"])
 def test_compiled_expectations_are_those_of_listed_splits(name, fused):
     """With distances between children, forbidden splits, and leaves apart."""
     model = gallery.built_in(9, 4)[name]

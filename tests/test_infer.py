@@ -397,13 +397,11 @@ def test_every_size(name, n):
 
 
 @pytest.mark.parametrize("n", [6, 9, 11])
-@pytest.mark.parametrize("name", ["dasgupta + average", "single + ginkgo", "function"])
+@pytest.mark.parametrize("name", ["dasgupta + average", "function"])
 def test_every_size_of_sums(name, n):
     table = points(n, n)
-    jets = hct.Ginkgo(momenta(n, n), 1.5, 1.0, lam_root=3.0)
     potential = {
         "dasgupta + average": hct.Dasgupta(similarities(n)) + hct.Linkage(table, "average"),
-        "single + ginkgo": hct.Linkage(table, "single") + jets,
         "function": hct.FunctionPotential(arithmetic, value_and_size(table[:, 0]), n_leaves=n),
     }[name]
     assert_same_tables(potential)

@@ -3,47 +3,47 @@
 import os
 import pickle
 import re
+import warnings
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 from children import run, told
-from hctrellis.kernels import bitsets, kept
+from hctrellis.kernels import bitsets, kept, lattice
+from hctrellis.kernels.compile import jit
 from hctrellis.kernels.kept import _digest
 from hctrellis.support.private import make_private, who_else_writes
 
-SOLVE = """
-import json, resource, sys, warnings
-limit = int(sys.argv[1])
-if limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    from hctrellis.kernels import lattice
-    import numpy as np
-    sums = np.zeros(4)
-    lattice.add_pairs(np.array([[0.0, 2.0], [2.0, 0.0]]), sums)
-print(json.dumps(["sum", sums[-1]]))
-print(json.dumps(["said", [str(w.message) for w in caught if w.category is RuntimeWarning]]))
-print(json.dumps(["hits", sum(lattice.add_pairs.stats.cache_hits.values())]))
-"""
 
+def solve(folder, locators="", **environment):
+    """One small kernel with this cache, as in a process that has just begun.
 
-def solve(folder, limit=0, **environment):
-    """One small kernel in a process of its own, with this cache."""
-    variables = {"NUMBA_CACHE_DIR": str(folder)} | environment
-    found = told(run(SOLVE, limit, environment=variables))
-    assert found["sum"] == 2.0
-    return found
+    Returns the answer, what is said, and how often code was taken from the cache.
+    """
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name, value in environment.items():
+            patch.setenv(name, str(value))
+        patch.setattr(numba.config, "CACHE_DIR", str(folder))
+        patch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", locators, raising=False)
+        patch.setattr(kept, "_said", [])
+        patch.setattr(kept, "_refused", [])
+        add_pairs = jit(lattice.add_pairs.py_func)
+        sums = np.zeros(4)
+        add_pairs(np.array([[0.0, 2.0], [2.0, 0.0]]), sums)
+    assert sums[-1] == 2.0
+    said = [str(each.message) for each in caught if each.category is RuntimeWarning]
+    return {"said": said, "hits": sum(add_pairs.stats.cache_hits.values())}
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     """A cache that holds the kernel."""
     folder = tmp_path_factory.mktemp("filled") / "deep" / "cache"
-    assert solve(folder) == {"sum": 2.0, "said": [], "hits": 0}
-    assert solve(folder) == {"sum": 2.0, "said": [], "hits": 1}
+    assert solve(folder) == {"said": [], "hits": 0}
+    assert solve(folder) == {"said": [], "hits": 1}
     return folder
 
 
@@ -86,7 +86,7 @@ def test_spoiled_files(how, filled, tmp_path):
     found = solve(tmp_path / "cache")
     assert len(found["said"]) == 1
     assert "compiled anew" in found["said"][0] and "is spoiled" in found["said"][0]
-    assert solve(tmp_path / "cache") == {"sum": 2.0, "said": [], "hits": 1}
+    assert solve(tmp_path / "cache") == {"said": [], "hits": 1}
 
 
 def test_a_file_in_the_place_of_another(filled, tmp_path):
@@ -99,9 +99,17 @@ def test_a_file_in_the_place_of_another(filled, tmp_path):
     assert index.suffix == ".nbi"
 
 
+FULL = """
+import json, resource, sys
+import test_kept
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+print(json.dumps(["found", test_kept.solve(sys.argv[1])]))
+"""
+
+
 def test_full_disk(tmp_path):
     """The limit on the size of files stands for it."""
-    found = solve(tmp_path / "cache", limit=100)
+    found = told(run(FULL, tmp_path / "cache"))["found"]
     assert len(found["said"]) == 1 and "cannot be written" in found["said"][0]
     assert not files(tmp_path / "cache")
 
@@ -123,7 +131,7 @@ def test_planted_files(mode, filled, tmp_path):
         path.write_bytes(content + _digest(content))
     cache.chmod(mode)
     home = tmp_path / "home"
-    solve(cache, HOME=str(home), XDG_CACHE_HOME=str(home))
+    solve(cache, HOME=home, XDG_CACHE_HOME=home)
     assert sprung.exists() == (mode == 0o700)
 
 
@@ -135,7 +143,7 @@ def test_nowhere_to_keep_it(tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    found = solve(shared, NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator")
+    found = solve(shared, locators="UserProvidedCacheLocator")
     assert len(found["said"]) == 1 and "others may write into" in found["said"][0]
     assert not files(shared)
 

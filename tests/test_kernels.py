@@ -15,6 +15,7 @@ import pytest
 
 import hctrellis as hct
 from hctrellis.kernels import elementary, simd
+from hctrellis.kernels.compile import inner
 
 SOURCE = Path(hct.__file__).parents[1]
 ULPS = 2
@@ -240,6 +241,32 @@ def test_totals_are_summed_in_one_order():
     total = numba.njit(lambda x: simd.total(simd.load(x, 0)))
     for x in np.random.default_rng(5).normal(size=(20, simd.LANES)):
         assert total(x) == simd.total(x)
+
+
+# ---- parts of kernels -------------------------------------------------------------------------
+
+
+def test_what_only_kernels_call_has_no_machine_code_of_its_own():
+    @inner
+    def twice(x):
+        return 2.0 * x
+
+    @inner
+    def four_times(x):
+        return twice(twice(x))
+
+    @numba.njit
+    def kernel(x):
+        return four_times(x) + twice(x)
+
+    assert kernel(1.5) == 9.0
+    for part in (twice, four_times):
+        (made,) = part.overloads.values()
+        names = [function.name for function in made.library.get_defined_functions()]
+        assert made.fndesc.mangled_name in names
+        assert made.library.get_pointer_to_function(made.fndesc.mangled_name) == 0
+    (made,) = kernel.overloads.values()
+    assert made.library.get_pointer_to_function(made.fndesc.mangled_name) != 0
 
 
 # ---- one function, many constants -------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Declustering: coordinates in the Lund plane, levels and probabilities, and the picture."""
 
 import math
+from functools import cache
 
 import matplotlib
 
@@ -13,8 +14,15 @@ import pytest
 import hctrellis as hct
 from hctrellis.plotting import plot_lund
 
-JET = hct.simulate.ginkgo(1, n_leaves=6, rng=1)[0]
-POST = hct.infer(JET.potential())
+
+@cache
+def jet():
+    return hct.simulate.ginkgo(1, n_leaves=6, rng=1)[0]
+
+
+@cache
+def posterior():
+    return hct.infer(jet().potential())
 
 
 def plain(tree, momenta):
@@ -49,8 +57,8 @@ def plain(tree, momenta):
 
 
 def test_by_the_definition():
-    plane = hct.lund_plane(POST)
-    wanted = plain(POST.map_tree, JET.momenta)
+    plane = hct.lund_plane(posterior())
+    wanted = plain(posterior().map_tree, jet().momenta)
     names = ("ln_inverse_delta", "ln_kt", "z", "level")
     found = [[row[name] for name in names] for row in plane.tolist()]
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
@@ -58,25 +66,25 @@ def test_by_the_definition():
 
 
 def test_probabilities_are_those_of_splits():
-    plane = hct.lund_plane(POST)
+    plane = hct.lund_plane(posterior())
     masks = [1 << i for i in range(6)]
-    for (one, other), row in zip(POST.map_tree.children, plane.tolist(), strict=True):
-        assert row["probability"] == POST.split_probability(masks[one], masks[other])
+    for (one, other), row in zip(posterior().map_tree.children, plane.tolist(), strict=True):
+        assert row["probability"] == posterior().split_probability(masks[one], masks[other])
         masks.append(masks[one] | masks[other])
 
 
 def test_samples():
-    drawn = hct.lund_plane(POST, 40, rng=3)
-    trees = POST.sample(40, rng=3)
+    drawn = hct.lund_plane(posterior(), 40, rng=3)
+    trees = posterior().sample(40, rng=3)
     assert ak.num(drawn).tolist() == [5] * 40
     for row, tree in zip(drawn.ln_kt.tolist(), trees, strict=True):
-        assert row == pytest.approx([each[1] for each in plain(tree, JET.momenta)], abs=1e-6)
+        assert row == pytest.approx([each[1] for each in plain(tree, jet().momenta)], abs=1e-6)
 
 
 def test_two_particles_and_one():
-    two = hct.Ginkgo(JET.momenta[:2], lam=1.5, t_cut=1e-3)
+    two = hct.Ginkgo(jet().momenta[:2], lam=1.5, t_cut=1e-3)
     assert hct.lund_plane(hct.infer(two)).level.tolist() == [0]
-    one = hct.Ginkgo(JET.momenta[:1], lam=1.5, t_cut=16.0)
+    one = hct.Ginkgo(jet().momenta[:1], lam=1.5, t_cut=16.0)
     assert len(hct.lund_plane(hct.infer(one))) == 0
 
 
@@ -88,11 +96,11 @@ def test_coinciding_particles_stay_finite():
 
 def test_wrong_input():
     with pytest.raises(TypeError, match="expected a posterior"):
-        hct.lund_plane(JET)
+        hct.lund_plane(jet())
     with pytest.raises(TypeError, match="needs a model of jets"):
         hct.lund_plane(hct.infer(hct.BetaSplitting(3)))
     with pytest.raises(ValueError, match="2 leaves, and there are 6 particles"):
-        hct.lund_coordinates([hct.Tree.from_newick("(0,1);")], JET.momenta)
+        hct.lund_coordinates([hct.Tree.from_newick("(0,1);")], jet().momenta)
     with pytest.raises(ValueError, match="got shape"):
         hct.lund_coordinates([], [[1.0, 2.0]])
 
@@ -113,10 +121,10 @@ def test_cambridge():
 def test_picture(cambridge):
     if cambridge:
         pytest.importorskip("fastjet")
-    ax = plot_lund(POST, size=50, rng=1, cambridge=cambridge)
+    ax = plot_lund(posterior(), size=50, rng=1, cambridge=cambridge)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == (
         ["MAP tree", "Cambridge/Aachen"] if cambridge else ["MAP tree"]
     )
     total = float(ax.collections[0].get_array().sum())
-    drawn = hct.lund_plane(POST, 50, rng=1)
+    drawn = hct.lund_plane(posterior(), 50, rng=1)
     assert total == pytest.approx(float(ak.sum(drawn.level == 0)) / 50)

@@ -268,9 +268,10 @@ def split_functions(code):
     parameters, as in `batch`, which describes clusters by vectors, too.
     """
     made = bind(("weights",), [code])
-    pair, leaf, describe, take_row, load_row = (
-        getattr(made, name) for name in ("pair", "leaf", "describe", "take_row", "load_row")
+    pair, describe, take_row, load_row = (
+        getattr(made, name) for name in ("pair", "describe", "take_row", "load_row")
     )
+    leaf = pair if code.leaf is None else made.leaf
 
     @numba.njit(error_model="numpy")
     def weigh(left, right, parent, numbers, arrays, out):
@@ -680,7 +681,7 @@ def scaled(compiled, scale=1.0):
 def test_a_global_that_changes(compiled):
     """What is asked afterwards is refused; a new potential is of the new value throughout."""
     scope = scaled(compiled)
-    before = hct.FunctionPotential(scope["weigh"], scope["sizes"], 5)
+    before = hct.FunctionPotential(scope["weigh"], scope["sizes"], 4)
     post = hct.infer(before)
     old = post.log_partition
     tree = post.map_tree
@@ -691,9 +692,9 @@ def test_a_global_that_changes(compiled):
             call(before)
     with pytest.raises(ValueError, match=refused):
         raise ValueError(hct.infer_many([before]).to_arrow()["error"][0].as_py())
-    after = hct.infer(hct.FunctionPotential(scope["weigh"], scope["sizes"], 5))
+    after = hct.infer(hct.FunctionPotential(scope["weigh"], scope["sizes"], 4))
     other = scaled(compiled, 3.0)
-    wanted = hct.infer(hct.FunctionPotential(other["weigh"], other["sizes"], 5))
+    wanted = hct.infer(hct.FunctionPotential(other["weigh"], other["sizes"], 4))
     assert after.log_partition == wanted.log_partition != old
     assert after.map_log_weight == wanted.map_log_weight < after.log_partition
     scope["SCALE"] = 1.0  # back again

@@ -313,6 +313,15 @@ def crossed(side):
     return hct.Dasgupta(shared - np.diag(np.diag(shared)), beta=1.0), row, column
 
 
+def test_one_kernel_for_heats_of_all_kinds():
+    """One number for all chains, a list, and a part of an array; compiling takes seconds."""
+    chains, rng = Chains(built_in(5)["average"]), np.random.default_rng(0)
+    starts = chains.uniform(4, rng)
+    for heats in (1.0, [0.0, 0.5, 1.0, 1.0], np.linspace(0.0, 1.0, 8)[::2]):
+        chains.run(starts, heats, rng, 2, 3)
+    assert len(chains._kernel.run_chains.signatures) == 1
+
+
 def test_tempering_finds_both_modes_of_a_crossed_design():
     potential, row, column = crossed(4)
     chains, rng = Chains(potential), np.random.default_rng(3)

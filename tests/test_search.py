@@ -359,4 +359,4 @@ def test_not_a_potential(search):
 def test_too_wide_a_beam(monkeypatch):
     monkeypatch.setattr("hctrellis.support.memory.available_memory", lambda: 1 << 30)
     with pytest.raises(hct.TooLargeError, match="use a smaller width"):
-        beam_search(hct.BetaSplitting(200), width=10_000)
+        beam_search(hct.Linkage(points(200)), width=10_000)

@@ -477,7 +477,7 @@ NAMES = [
     "ginkgo, most forbidden",
     "function, numpy, forbidding, 6 leaves",
     "function, numba, forbidding, 6 leaves",
-    "single + ginkgo",
+    "dasgupta + average",
     "single + complete",
     "dasgupta, 1 leaves",
     "ginkgo, 2 leaves",

@@ -126,14 +126,14 @@ class Chains:
 
         uniforms : float64 (chains, records, moves, 2)
         """
-        starts = np.ascontiguousarray(starts)  # one layout: the kernel is compiled once
+        starts = np.ascontiguousarray(starts)  # one layout, as of heats: compiled once
         m, n_records = uniforms.shape[:2]
         found = Records(
             np.empty((m, n_records, *starts.shape[1:]), np.int16),
             np.empty((m, n_records)),
             np.empty((m, n_records), np.int64),
         )
-        heat = np.broadcast_to(np.asarray(heats, float), m)
+        heat = np.full(m, np.asarray(heats, float))
         bars = np.array([bar(value) for value in heat.tolist()])
 
         def work(room: tuple[object, ...], start: int, stop: int) -> bool:

@@ -7,8 +7,13 @@ from typing import Any
 
 from hctrellis.kernels.door import IS_COMPILING, numba
 from hctrellis.kernels.kept import keep, kernel_texts
+from hctrellis.kernels.parts import PartCompiler
 
-INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called only by kernels
+INNER: Any = {  # called only by kernels
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": PartCompiler,
+}
 LEAN: Any = {**INNER, "_nrt": False}  # without counting references
 
 

@@ -31,7 +31,8 @@ with ONE_AT_A_TIME:
     from llvmlite import binding, ir
     from numba.core import cgutils, config, entrypoints, types
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
-    from numba.core.compiler import Flags
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler, Flags
     from numba.core.compiler_lock import global_compiler_lock as compiler_lock
     from numba.core.datamodel import models
     from numba.core.dispatcher import Dispatcher
@@ -59,11 +60,13 @@ with ONE_AT_A_TIME:
 __all__ = [
     "IS_COMPILING",
     "CompileResultCacheImpl",
+    "Compiler",
     "Conversion",
     "Dispatcher",
     "Flags",
     "FunctionCache",
     "IndexDataCacheFile",
+    "JITCodeLibrary",
     "NumbaError",
     "cgutils",
     "compiler_lock",

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hctrellis.kernels import elementary, simd
 from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import INNER
@@ -95,8 +97,8 @@ def signature(kind: Any, n_features: int, n_params: int) -> tuple[Any, ...]:
 
 
 def lane_of(value, index):
-    """In compiled code: one of the values of a vector; a number as it is."""
-    raise NotImplementedError
+    """One of the values of a vector; a number as it is."""
+    return value[index] if np.ndim(value) else value
 
 
 @overload(lane_of, jit_options=INNER)
