@@ -103,9 +103,10 @@ def let_go(functions: Iterable[Any]) -> None:
             known.overloads.clear()
             _forget_expressions(known.targetctx.cached_internal_func, environments)
     for library in libraries.values():
-        if not hasattr(library, "hctrellis_leaves"):
+        engine = getattr(library.codegen, "_engine", None)  # None for one without machine code
+        if engine is not None and not hasattr(library, "hctrellis_leaves"):
             library.hctrellis_leaves = True
-            module = (library.codegen._engine._ee, library._final_module)
+            module = (engine._ee, library._final_module)
             weakref.finalize(library, _leaving.append, module).atexit = False
 
 
