@@ -131,7 +131,7 @@ def plot_trellis(
         return text if text_width(text, size) <= room else by_row(mask, rows, brief=True)
 
     _name_clusters(ax, clusters, places, name)
-    _explain(ax, condition(post))
+    _explain(ax, condition(post), post.map_name)
     return ax
 
 
@@ -238,7 +238,7 @@ def _name_clusters(
         )
 
 
-def _explain(ax: Axes, condition: str) -> None:
+def _explain(ax: Axes, condition: str, best: str) -> None:
     looks = {
         name: {"color": LINE, "linewidth": WIDEST_LINE * probability}
         for name, probability in (
@@ -247,4 +247,4 @@ def _explain(ax: Axes, condition: str) -> None:
             ("0.1", 0.1),
         )
     }
-    legend_above(ax, {**looks, "most probable tree": {"color": BLUE}})
+    legend_above(ax, {**looks, best: {"color": BLUE}})

@@ -343,7 +343,7 @@ function setThreshold() {
 function setTree(k) {
   state.tree = k;
   by("which").value = String(k);
-  by("drawn").textContent = k === 0 ? data.heading : `The most probable trees: number ${k + 1}`;
+  by("drawn").textContent = k === 0 ? data.heading : `${data.headings}: number ${k + 1}`;
   draw();
 }
 
