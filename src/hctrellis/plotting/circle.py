@@ -72,7 +72,10 @@ def draw_circle(
     ax.set_ylim(-1.0, 1.0)
     _explain(ax, subject)
     if classes.key:
+        first = ax.get_legend()
         explain_classes(ax, classes.key, NUMBER_SIZE)
+        if first is not None:  # which the second legend has put aside
+            ax.add_artist(first)
     return ax
 
 
@@ -220,7 +223,7 @@ def _explain(ax: Axes, subject: Subject) -> None:
 
     known: dict[str, Any] = {}
     if any(value is not None for value in subject.values):
-        known = {f"{least:g} or more": _dot(*look) for least, *look in DOTS}
+        known = {f"{least:g} or more": _dot(color, size) for least, color, size in DOTS}
         first = next(iter(known))
         known = {f"probability {first}": known.pop(first), **known}
     if subject.height:
@@ -229,7 +232,7 @@ def _explain(ax: Axes, subject: Subject) -> None:
         ax.set_xlabel(subject.explanation, fontsize=NUMBER_SIZE)
         return
     width = sum(text_width(name, NUMBER_SIZE) + KEY_WIDTH for name in known)
-    legend = ax.legend(
+    ax.legend(
         [Line2D([], [], **look) for look in known.values()],
         [*known],
         loc="upper center",
@@ -243,4 +246,3 @@ def _explain(ax: Axes, subject: Subject) -> None:
         labelcolor=INK,
         borderaxespad=0.1,
     )
-    ax.add_artist(legend)
