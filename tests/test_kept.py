@@ -21,11 +21,14 @@ if limit:
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     from hctrellis.kernels import lattice
+    from hctrellis.support.compiling import told
     import numpy as np
-    sums = np.zeros(4)
-    lattice.add_pairs(np.array([[0.0, 2.0], [2.0, 0.0]]), sums)
+    sums, compiling = np.zeros(4), []
+    with told(compiling.append):
+        lattice.add_pairs(np.array([[0.0, 2.0], [2.0, 0.0]]), sums)
 print(json.dumps(["sum", sums[-1]]))
 print(json.dumps(["said", [str(w.message) for w in caught if w.category is RuntimeWarning]]))
+print(json.dumps(["compiling", compiling]))
 print(json.dumps(["hits", sum(lattice.add_pairs.stats.cache_hits.values())]))
 """
 
@@ -42,8 +45,8 @@ def solve(folder, limit=0, **environment):
 def filled(tmp_path_factory):
     """A cache that holds the kernel."""
     folder = tmp_path_factory.mktemp("filled") / "deep" / "cache"
-    assert solve(folder) == {"sum": 2.0, "said": [], "hits": 0}
-    assert solve(folder) == {"sum": 2.0, "said": [], "hits": 1}
+    assert solve(folder) == {"sum": 2.0, "said": [], "compiling": [True, False], "hits": 0}
+    assert solve(folder) == {"sum": 2.0, "said": [], "compiling": [], "hits": 1}
     return folder
 
 
@@ -86,7 +89,7 @@ def test_spoiled_files(how, filled, tmp_path):
     found = solve(tmp_path / "cache")
     assert len(found["said"]) == 1
     assert "compiled anew" in found["said"][0] and "is spoiled" in found["said"][0]
-    assert solve(tmp_path / "cache") == {"sum": 2.0, "said": [], "hits": 1}
+    assert solve(tmp_path / "cache") == {"sum": 2.0, "said": [], "compiling": [], "hits": 1}
 
 
 def test_a_file_in_the_place_of_another(filled, tmp_path):

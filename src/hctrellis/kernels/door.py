@@ -8,12 +8,13 @@ by then Numba is there, with the parts that it would load later, in whichever th
 
 from __future__ import annotations
 
+from hctrellis.support import compiling
 from hctrellis.support.imports import ONE_AT_A_TIME, put_off_extensions
 
 with ONE_AT_A_TIME:
     import numba
     from llvmlite import ir
-    from numba.core import cgutils, config, entrypoints, types
+    from numba.core import cgutils, config, entrypoints, event, types
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
     from numba.core.compiler import Flags
     from numba.core.datamodel import models
@@ -37,6 +38,19 @@ with ONE_AT_A_TIME:
         put_off_extensions(entrypoints)
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
+
+
+class _Told(event.Listener):
+    """Passes on when Numba compiles; code that is read from disk is not compiled."""
+
+    def on_start(self, event: object) -> None:
+        compiling.begin()
+
+    def on_end(self, event: object) -> None:
+        compiling.end()
+
+
+event.register("numba:compile", _Told())
 
 __all__ = [
     "IS_COMPILING",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.checks import as_count, as_positive
-from hctrellis.support.progress import Progress, followed
+from hctrellis.support.progress import Progress, bar, followed
 from hctrellis.tables.cells import Options
 from hctrellis.tables.frames import as_cells
 from hctrellis.tables.items import as_items
@@ -170,7 +170,9 @@ def cluster(
 def _bars(
     progress: Progress | bool | None, what: str, short: bool
 ) -> AbstractContextManager[Progress]:
-    return followed(None if short and progress is True else progress, what)
+    if short and progress is True:
+        return bar(what, short=True)
+    return followed(progress, what)
 
 
 def _one_of(given: Any, what: str, known: Sequence[str | None]) -> Any:
