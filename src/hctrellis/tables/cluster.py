@@ -66,9 +66,9 @@ def cluster(
         How a merge is weighed: "average", "single", "complete", "ward" or "centroid" linkage,
         "dasgupta" or "correlation-clustering"; or "contrasts", a model of tables that is fitted
         to the table and needs no beta (see `Contrasts`). By default "average"; for a table of two
-        to nine columns "contrasts", unless beta, metric or bootstrap are given, which only linkages
-        have; for similarities "dasgupta", or if some of them are negative "average" of
-        1 - similarity.
+        to nine columns and up to 60 rows "contrasts", unless beta, metric or bootstrap are given,
+        which only linkages have; for similarities "dasgupta", or if some of them are negative
+        "average" of 1 - similarity.
     metric : str
         Between rows, as SciPy names it.
     beta : float or "auto"
