@@ -43,7 +43,10 @@ from hctrellis.sampling.run import sample_posterior
 SIZES = (30, 50, 100, 200)
 TIMED = {30: 5.0, 50: 10.0, 100: 40.0}
 KINDS = 8  # of small problems
-WANTED = 300  # effective trees for the least certain cluster, on both sides
+CHAINS = 32  # of each side
+JOINED = (1, 4, 16)  # batches of a chain that are put together, until they are long enough
+PER_BATCH = 8  # effective trees in a batch that is long enough
+WANTED = 5000  # effective trees for the least certain cluster, on both sides
 TRUTH_LIMIT = 15.0  # seconds for a small problem; a tenth goes into a trellis
 FEWEST = 100  # fewer make no ratio
 SECONDS = 16.0  # of CPU time, the most for one side
@@ -254,9 +257,30 @@ def sizes(sides: list[Side]) -> np.ndarray | None:
     codes = np.intersect1d(found[0].codes, found[1].codes)
     places = [np.searchsorted(one.codes, codes) for one in found]
     p = np.mean([one.means[where] for one, where in zip(found, places, strict=True)], axis=0)
-    errors = np.array([one.errors[where] for one, where in zip(found, places, strict=True)])
-    kept = (p >= 0.05) & (p <= 0.95) & (errors > 0).all(axis=0)
-    return p[kept] * (1 - p[kept]) / errors[:, kept] ** 2 if kept.any() else None
+    kept = (p >= 0.05) & (p <= 0.95)
+    if not kept.any():
+        return None
+    return np.array(
+        [
+            effective(p[kept], one.batches[:, :, where[kept]])
+            for one, where in zip(found, places, strict=True)
+        ]
+    )
+
+
+def effective(p: np.ndarray, batches: np.ndarray) -> np.ndarray:
+    """Effective trees for clusters of given probabilities, from all batches alike.
+
+    The errors of a posterior are the largest of several, which is safe, and says little about
+    speed: the worst of hundreds of clusters would be the most unlucky one.
+    """
+    n_chains, n_batches, k = batches.shape
+    for joined in JOINED:
+        means = batches.reshape(n_chains * n_batches // joined, joined, k).mean(axis=1)
+        found = p * (1 - p) * len(means) / np.maximum(means.var(axis=0, ddof=1), 1e-30)
+        if found.min() >= PER_BATCH * len(means):
+            break
+    return found
 
 
 def moves(folder: Path | None, targets: Targets) -> str:
@@ -267,8 +291,8 @@ def moves(folder: Path | None, targets: Targets) -> str:
             log(f"moves: {name}, {model.n_leaves} leaves")
             chains, rng = Chains(model, 1), np.random.default_rng(0)
             start = hct.local_search(model, n_restarts=20, rng=0).tree.children
-            starts = np.array([start] * 4, np.int16)
-            starts = chains.run(starts, 1.0, rng, 1, 200 * n).children[:, -1]
+            starts = np.array([start] * CHAINS, np.int16)
+            starts = chains.run(starts, 1.0, rng, 1, 60 * n).children[:, -1]
             plain_chains(chains, rng, 1, starts, 1)  # compiles
             step = (max(1, n // 4), n)
             sides = [
@@ -291,7 +315,7 @@ def moves(folder: Path | None, targets: Targets) -> str:
             speeds = known / np.array([side.seconds for side in sides])[:, None]
             median, worst = np.median(speeds, axis=1), speeds.min(axis=1)
             costs = [
-                1e6 * side.seconds / (4 * side.n_records * k)
+                1e6 * side.seconds / (CHAINS * side.n_records * k)
                 for side, k in zip(sides, step, strict=True)
             ]
             fewest = known.min(axis=1)

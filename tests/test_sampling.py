@@ -13,6 +13,7 @@ from hctrellis.chains.anneal import anneal
 from hctrellis.chains.chains import Chains, Records
 from hctrellis.chains.frequencies import cluster_codes, cluster_members, frequencies
 from hctrellis.chains.temper import Ladders
+from hctrellis.kernels.gibbs import CLIMB
 from hctrellis.sampling.redraw import Redraws
 
 GRID = 200  # values of the number that draws the place
@@ -29,8 +30,26 @@ def as_clusters(rows):
 # ---- one move ---------------------------------------------------------------------------------
 
 
+def chance(s, tree):
+    """The probability that a cluster is cut: to come to it from a leaf, by steps up."""
+    above = [[c for c in tree if leaf in c and c < s] for leaf in s]
+    steps = [len(clusters) + (len(s) > 1) for clusters in above]
+    n = len(frozenset().union(*tree))
+    return sum(CLIMB**k * (1 - CLIMB) for k in steps) / n
+
+
+def cuts(n):
+    """A number from 0 to 1 for each leaf and number of steps up, and its probability."""
+    steps = range(n)  # one more than there are from a leaf to the root
+    rest = [CLIMB**k * (1 + CLIMB) / 2 for k in steps[:-1]] + [CLIMB ** steps[-1] / 2]
+    share = [CLIMB**k * (1 - CLIMB) for k in steps[:-1]] + [CLIMB ** steps[-1]]
+    return [(leaf + u) / n for leaf in range(n) for u in rest], np.tile(share, n) / n
+
+
 def moves(tree, weights):
-    """What cutting each node of a tree may lead to: for each node, trees and their shares.
+    """What cutting a node of a tree may lead to: for each node, trees and chances.
+
+    The last is to come to the root, which is not cut.
 
     By sets: cutting s leaves the other clusters less s; putting it back beside x adds s to all that
     hold x, and x + s.
@@ -40,6 +59,7 @@ def moves(tree, weights):
     for s in nodes:
         if s == everything:
             continue
+        p = chance(s, tree)
         inside = {c for c in tree if c <= s}
         rest = {c - s for c in nodes if not c <= s}
         found = Counter()
@@ -48,7 +68,18 @@ def moves(tree, weights):
             new = frozenset(c for c in {*others, *inside, x | s} if len(c) > 1)
             found[new] = np.exp(weights[new])
         total = sum(found.values())
-        yield {new: weight / total for new, weight in found.items()} if total > 0 else {tree: 1.0}
+        if total == 0:
+            found, total = {tree: 1.0}, 1.0
+        yield {new: p * weight / total for new, weight in found.items()}
+    yield {tree: 1 - sum(chance(s, tree) for s in nodes if s != everything)}
+
+
+def grid(n):
+    """Pairs of numbers that draw a move, all over their square, and the share of each."""
+    which, shares = cuts(n)
+    places = (np.arange(GRID) + 0.5) / GRID
+    chosen = np.stack(np.meshgrid(which, places, indexing="ij"), axis=-1)
+    return chosen.reshape(-1, 1, 1, 2), np.repeat(shares / GRID, GRID)
 
 
 SMALL = {problem.name: problem for problem in _models(5, 0)}
@@ -64,18 +95,18 @@ def test_moves_are_those_of_the_definition(name):
     n = potential.n_leaves
     possible = [tree for tree, weight in weights.items() if weight > -np.inf]
     starts = children([as_tree(tree, n).reorder(potential.labels) for tree in possible])
-    numbers = (np.arange(2 * n - 2) + 0.5) / (2 * n - 2), (np.arange(GRID) + 0.5) / GRID
-    chosen = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1).reshape(-1, 1, 1, 2)
+    chosen, chances = grid(n)
     for tree, start in list(zip(possible, starts, strict=True))[:: max(1, len(possible) // 12)]:
         found = chains.run_with(np.repeat(start[None], len(chosen), axis=0), 1.0, chosen)
-        counts = Counter(map(as_clusters, found.children[:, 0]))
+        counts = Counter()
+        for new, p in zip(map(as_clusters, found.children[:, 0]), chances, strict=True):
+            counts[new] += p
         expected = Counter()
         for shares in moves(tree, weights):
-            for new, share in shares.items():
-                expected[new] += share / (2 * n - 2)
+            expected.update(shares)
         assert set(counts) <= {new for new, share in expected.items() if share > 0}
         for new, share in expected.items():
-            assert counts[new] / len(chosen) == pytest.approx(share, abs=2 / GRID)
+            assert counts[new] == pytest.approx(share, abs=2 / GRID)
 
 
 def tree_keys(rows):
@@ -93,15 +124,13 @@ def test_all_moves_between_all_trees(n):
     starts = children([as_tree(tree, n).reorder(potential.labels) for tree in trees])
     keys = tree_keys(starts)
     order = np.argsort(keys)
-    cuts = 2 * n - 2
-    numbers = (np.arange(cuts) + 0.5) / cuts, (np.arange(GRID) + 0.5) / GRID
-    chosen = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1).reshape(-1, 1, 1, 2)
+    chosen, chances = grid(n)
     chains = Chains(potential, 1)
     matrix = np.zeros((len(trees), len(trees)))
     for k, start in enumerate(starts):
         found = chains.run_with(np.repeat(start[None], len(chosen), axis=0), 1.0, chosen)
         ends = order[np.searchsorted(keys[order], tree_keys(found.children[:, 0]))]
-        matrix[k] = np.bincount(ends, minlength=len(trees)) / len(chosen)
+        matrix[k] = np.bincount(ends, chances, minlength=len(trees))
     p = np.exp([weights[tree] for tree in trees])
     p /= p.sum()
     flows = p[:, None] * matrix
@@ -112,7 +141,7 @@ def test_all_moves_between_all_trees(n):
         expected = np.zeros(len(trees))
         for shares in moves(trees[k], weights):
             for new, share in shares.items():
-                expected[number[new]] += share / cuts
+                expected[number[new]] += share
         np.testing.assert_allclose(matrix[k], expected, atol=2 / GRID)
         assert set(np.flatnonzero(matrix[k])) <= set(np.flatnonzero(expected))
 

@@ -90,7 +90,7 @@ def assert_unions_weigh(potential, rng):
         kernel.weigh_joins(first[0], second, 0, n, links, table, model.arrays, splits)
         members = [np.isin(np.arange(n), leaves)[None] for leaves in (left, right)]
         expected = potential.split_log_weights(*members)
-        np.testing.assert_allclose(splits.log_psi, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(splits.log_psi[:1], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_what_is_compiled():

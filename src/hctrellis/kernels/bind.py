@@ -44,7 +44,8 @@ _FUNCTIONS = (
     "leaf_values",
     "describe",
 )
-_ROWS = ("load_row", "take_row", "splat_row", "gather_row", "fill_cluster", "take_cluster")
+_ROWS = ("load_row", "take_row", "splat_row", "gather_row")
+_CLUSTERS = ("fill_cluster", "fill_clusters", "take_cluster")
 _VALUES = ("store_each", "add_each")
 _LEAST_FINITE = -sys.float_info.max
 _FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest, of one function
@@ -207,7 +208,7 @@ def _globals(text: str, codes: Sequence[SplitCode]) -> dict[str, Any]:
     inline = ("pair", "leaf", "unchecked_pair") if users else ()
     fused: dict[str, Any] = {
         name: numba.njit(forceinline=name in inline, **INNER)(scope[name])
-        for name in (*_FUNCTIONS, *_ROWS, *_VALUES)
+        for name in (*_FUNCTIONS, *_ROWS, *_CLUSTERS, *_VALUES)
     }
     if not users:
         fused["unchecked_pair"] = fused["pair"]
@@ -267,6 +268,8 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
         "    sums = " + _tuple([f"table[i, {c}]" for c in range(first_sum, first_feature)]),
         "    row, table[i, 1] = describe(table[i, 0], sums, params)",
         *[f"    table[i, {c}] = row[{f}]" for f, c in enumerate(columns)],
+        "def fill_clusters(table, places, at, offset, params):",
+        *_filled(range(first_sum, first_feature), columns),
     ]
     for name in ("pair", "leaf"):
         lines += _combined(name, codes) + _combined(name, codes, one=True)
@@ -288,6 +291,22 @@ def _adaptor(codes: Sequence[SplitCode]) -> str:
         "    return",
     ]
     return "\n".join([*_described(codes), *lines]) + "\n"
+
+
+def _filled(sums: Sequence[int], columns: Sequence[int]) -> list[str]:
+    """The lines that describe eight rows of a table from their sums."""
+    rows = [f"r{k}" for k in range(simd.LANES)]
+    packed = {c: _call("pack", [f"table[{row}, {c}]" for row in rows]) for c in (0, *sums)}
+    lines = [
+        *(f"    {row} = offset + places[at + {k}]" for k, row in enumerate(rows)),
+        f"    features, own = describe({packed[0]}, {_tuple([packed[c] for c in sums])}, params)",
+    ]
+    for k, row in enumerate(rows):
+        lines += [f"    table[{row}, 1] = lane_of(own, {k})"]
+        lines += [
+            f"    table[{row}, {c}] = lane_of(features[{f}], {k})" for f, c in enumerate(columns)
+        ]
+    return lines
 
 
 def _described(codes: Sequence[SplitCode]) -> list[str]:

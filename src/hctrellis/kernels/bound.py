@@ -147,6 +147,11 @@ def fill_cluster(table: Any, i: Any, params: Row) -> None:
     raise _unbound("fill_cluster")
 
 
+def fill_clusters(table: Any, places: Any, at: Any, offset: Any, params: Row) -> None:
+    """As `fill_cluster`, for eight rows: offset + places[at], ..."""
+    raise _unbound("fill_clusters")
+
+
 # -- flags: constants when a kernel is compiled, so that what they exclude is left out -------------
 
 SCALED = True

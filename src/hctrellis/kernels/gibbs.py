@@ -1,10 +1,14 @@
 """Markov chains over trees: a random subtree is cut, and its new place is drawn.
 
-A template (see `bind`) on top of `climb`. The subtree is at a node s, uniform among all but the
-root. Its new place is drawn from all places, in proportion to the weights of the trees that they
-make. Neither the set of places nor the choice of s depends on where s was, so each move draws from
-the posterior of a tree given all but the place of one subtree: it is reversible, and leaves the
-posterior as it is.
+A template (see `bind`) on top of `climb`. The subtree is at a node s: a leaf, uniform among all,
+or what is reached from it by one or more steps up, each made with the probability CLIMB (if that
+is the root, nothing is moved). Its new place is drawn from all places, in proportion to the weights
+of the trees that they make. Neither the set of places nor the probability of s, which is that of
+coming to s from its own leaves, depends on where s was, so each move draws from the posterior of a
+tree given all but the place of one subtree: it is reversible, and leaves the posterior as it is.
+
+With CLIMB = 1/2 all nodes would be as probable (the sum of 2^-depth over the leaves of a binary
+tree is 1). Small subtrees are preferred since they have more to choose from.
 
 Weights may be tempered: a tree weighs weight^heat, and each forbidden split multiplies it by
 e^bar. With heat 1 and bar -inf this is the posterior.
@@ -27,6 +31,7 @@ from hctrellis.kernels.elementary import exp2
 from hctrellis.support.arrays import LEFT, RIGHT, UP
 from hctrellis.support.logs import LOG2E
 
+CLIMB = 1 / 3  # the probability of a step up to a larger subtree
 NEGLIGIBLE = -64.0  # log2 of a share that no sum of doubles notices
 
 
@@ -63,20 +68,23 @@ def draw_place(count, heat, bar, uniform, tree):
 
 
 @lean
-def find_root(tree):
-    """The node that has none above it."""
-    x = 0
-    while tree.nodes[x, UP] >= 0:
-        x = tree.nodes[x, UP]
-    return x
+def draw_subtree(uniform, tree):
+    """Draw a node by a number from 0 to 1; the root if there is nothing to be moved."""
+    n_leaves = tree.codes.size // 2 + 1
+    s = int(uniform * n_leaves)
+    rest, least = uniform * n_leaves - s, CLIMB
+    while rest < least and tree.nodes[s, UP] >= 0:
+        s = tree.nodes[s, UP]
+        least *= CLIMB
+    return s
 
 
 @lean
 def move_subtree(heat, bar, uniforms, tree, table, model, splits):
     """One move, by two numbers from 0 to 1; False if a log psi is NaN or +inf."""
-    s = int(uniforms[0] * (tree.codes.size - 1))
-    if s >= find_root(tree):
-        s += 1
+    s = draw_subtree(uniforms[0], tree)
+    if tree.nodes[s, UP] < 0:
+        return True
     old, count, fine = weigh_places(s, tree, table, model, splits)
     new = draw_place(count, heat, bar, uniforms[1], tree)
     if new == old:

@@ -14,6 +14,7 @@ from hctrellis.kernels.bound import (
     SCALED,
     combine,
     fill_cluster,
+    fill_clusters,
     fused,
     inner,
     jit,
@@ -22,6 +23,7 @@ from hctrellis.kernels.bound import (
     pair_one,
     take_cluster,
 )
+from hctrellis.kernels.simd import LANES, load, store
 from hctrellis.support.arrays import BY_SIZE, EXTREME, MOVED, OWN, SIZE, SUMS
 
 
@@ -75,8 +77,12 @@ def unite_places(s, count, offset, joints, places, rows, table, model):
                 x = places[k]
                 table[offset + x, column] = table[rows[x], column] + own
     fill_cluster(table, offset + places[0], model.root_params)
-    for k in range(1, count):
-        fill_cluster(table, offset + places[k], model.params)
+    if not SCALED or count <= LANES:
+        for k in range(1, count):
+            fill_cluster(table, offset + places[k], model.params)
+        return
+    for k in range(1, count, LANES):  # the last ones together with some of those before
+        fill_clusters(table, places, min(k, count - LANES), offset, model.params)
 
 
 @jit
@@ -89,11 +95,12 @@ def describe_leaves(n, table, model):
 @inner
 def weigh_list(splits, table, model):
     """Fill log psi of the listed splits and end the list; False if one of them is NaN or +inf."""
-    fine = True
-    for k in range(splits.number[0]):
+    number = splits.number[0]
+    for k in range(number):
         left, right, parent = splits.rows[k, 0], splits.rows[k, 1], splits.rows[k, 2]
         if table[parent, OWN] == -np.inf:
             splits.log_psi[k] = -np.inf
+            splits.factors[k] = 1.0
             continue
         root = table[parent, SIZE] == model.by_size.shape[1] - 1
         params = model.root_params if root else model.params
@@ -104,8 +111,15 @@ def weigh_list(splits, table, model):
             x, factor = leaf_one(r, l, p, params, splits.cross[k])
         else:
             x, factor = pair_one(l, r, p, params, splits.cross[k])
-        log_psi = table[parent, OWN] + (x + np.log(factor) if SCALED else x)
-        splits.log_psi[k] = log_psi
-        fine = fine and log_psi < np.inf
+        splits.log_psi[k] = table[parent, OWN] + x
+        if SCALED:
+            splits.factors[k] = factor
+    if SCALED:
+        for k in range(0, number, LANES):  # eight at a time, some of which may not be listed
+            sums = load(splits.log_psi, k) + np.log(load(splits.factors, k))
+            store(splits.log_psi, k, sums)
     splits.number[0] = 0
+    fine = True
+    for k in range(number):
+        fine &= splits.log_psi[k] < np.inf
     return fine

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hctrellis.potentials.base import Potential
-from hctrellis.support.arrays import BY_LEAF, BY_SIZE, SIZE, SUMS, ModelArrays, SplitBuffer
+from hctrellis.support.arrays import BY_LEAF, BY_SIZE, SIZE, SPARE, SUMS, ModelArrays, SplitBuffer
 from hctrellis.trellis.full import bad_log_weights, name_bad_split
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def search_model(potential: Potential) -> SearchModel:
 def room_for(n_splits: int) -> SplitBuffer:
     """An empty list of splits."""
     rows, count = np.zeros((n_splits, 3), np.int64), np.zeros(1, np.int64)
-    return SplitBuffer(rows, np.zeros(n_splits), np.zeros(n_splits), count)
+    log_psi, factors = np.zeros(n_splits + SPARE), np.ones(n_splits + SPARE)
+    return SplitBuffer(rows, np.zeros(n_splits), log_psi, factors, count)
 
 
 class CompiledModel(SearchModel):

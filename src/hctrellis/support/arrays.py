@@ -22,6 +22,7 @@ EXTREME = 0  # the link that is an extreme distance, if the potential asks for i
 UP, LEFT, RIGHT = 0, 1, 2  # columns of the nodes of a tree
 ACROSS, WITHOUT, MOVED = 0, 1, 2  # rows of the joints of a tree
 REST, PLACED, RAISED = 0, 1, 2  # rows of the parts of a tree
+SPARE = 8  # numbers after the last of a list, of which kernels take eight at a time
 
 
 class ModelArrays(NamedTuple):
@@ -51,8 +52,10 @@ class SplitBuffer(NamedTuple):
         Rows of a table: left, right, parent.
     cross : float64 (m)
         The extreme distance between left and right, if the potential asks for it.
-    log_psi : float64 (m)
+    log_psi : float64 (m + SPARE)
         What `weigh_list` fills.
+    factors : float64 (m + SPARE)
+        To work in: what psi has besides powers of e. (Logarithms are taken of eight at a time.)
     number : int64 (1)
         How many splits are listed.
     """
@@ -60,6 +63,7 @@ class SplitBuffer(NamedTuple):
     rows: IntArray
     cross: FloatArray
     log_psi: FloatArray
+    factors: FloatArray
     number: IntArray
 
 
