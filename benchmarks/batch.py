@@ -1,24 +1,27 @@
 """Speed of batches: jets per second, and what a second worker gains.
 
-    python benchmarks/batch.py [--avx2]
+    python benchmarks/batch.py [--avx2] [--quick]
 
 Kernels are compiled and workers are up before anything is timed, except when a whole process is
 timed.
---avx2 measures all of it as on a CPU without AVX-512.
+--avx2 measures all of it as on a CPU without AVX-512; --quick only shows that all of it runs, with
+few jets and rounds, and records nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
-import fastjet
 import numpy as np
 
+import exact
 import hctrellis as hct
 from common import (
     EXPS,
@@ -41,6 +44,11 @@ from hctrellis.clusters import n_splits
 from hctrellis.simulate import Jets, ginkgo
 from hctrellis.support.threads import default_threads
 
+try:
+    import fastjet
+except ImportError:  # an extra, `jets`; its rows are then left out
+    fastjet = None
+
 RATES = {"lam": 1.5, "t_cut": 16.0}
 SIZES = (5, 8, 10, 12)
 BESIDE_SIZE = 10  # leaves of the jets on which other programs are timed
@@ -49,7 +57,7 @@ ONE_SIZE = 5000  # jets of equal size
 MANY = 50_000  # jets of 5 to 10 leaves
 FILE = 5000
 WARM = 200
-ROUNDS = 25
+ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,7 @@ class Beside:
         return [
             [text, f"{1e6 * self.seconds[name]:.1f}", f"{self.ratio(name, 'ours'):.2f}"]
             for name, text in BESIDE.items()
+            if name in self.seconds
         ]
 
 
@@ -115,11 +124,6 @@ def beside() -> Beside:
     momenta = jets.momenta.reshape(ONE_SIZE, BESIDE_SIZE, 4)
     some = momenta[:LOOP]
     events = jets.to_awkward()
-    definition = fastjet.JetDefinition(fastjet.cambridge_algorithm, 1.0)
-
-    def cluster(jet: np.ndarray) -> object:
-        particles = [fastjet.PseudoJet(px, py, pz, e) for e, px, py, pz in jet.tolist()]
-        return fastjet.ClusterSequence(particles, definition).inclusive_jets()
 
     def each(function: Callable[[np.ndarray], object]) -> Callable[[], object]:
         return lambda: [function(jet) for jet in some]
@@ -132,12 +136,18 @@ def beside() -> Beside:
         "kernel": (scalar_run(hct.Ginkgo(some[0], **RATES)), 1),
         "loop": (each(lambda jet: scalar_run(hct.Ginkgo(jet, **RATES))()), LOOP),
         "infer": (each(lambda jet: hct.infer(hct.Ginkgo(jet, **RATES)).map_tree), LOOP),
-        "fastjet": (
-            lambda: fastjet.ClusterSequence(events, definition).inclusive_jets(),
-            ONE_SIZE,
-        ),
-        "fastjet_loop": (each(cluster), LOOP),
     }
+    if fastjet is None:
+        log("fastjet is not installed: its rows are left out")
+    else:
+        definition = fastjet.JetDefinition(fastjet.cambridge_algorithm, 1.0)
+
+        def cluster(jet: np.ndarray) -> object:
+            particles = [fastjet.PseudoJet(px, py, pz, e) for e, px, py, pz in jet.tolist()]
+            return fastjet.ClusterSequence(particles, definition).inclusive_jets()
+
+        whole = lambda: fastjet.ClusterSequence(events, definition).inclusive_jets()  # noqa: E731
+        runs |= {"fastjet": (whole, ONE_SIZE), "fastjet_loop": (each(cluster), LOOP)}
     times = best_in_turn([run for run, _jets in runs.values()], ROUNDS)
     each_jet = zip(runs, times, (jets for _run, jets in runs.values()), strict=True)
     found = Beside({name: seconds / jets for name, seconds, jets in each_jet})
@@ -152,8 +162,9 @@ def beside_targets(targets: Targets, found: Beside) -> None:
     targets.at_most("the same / np.exp as it is here", 0.75, numpy)
     gain = found.ratio("loop", "ours")
     targets.at_least(f"{name}: scalar kernel in a loop / side by side", 10, gain)
-    what = f"{name}: `infer_many` / fastjet from Python, jet by jet"
-    targets.at_most(what, 2.5, found.ratio("whole", "fastjet_loop"))
+    if fastjet is not None:
+        what = f"{name}: `infer_many` / fastjet from Python, jet by jet"
+        targets.at_most(what, 2.5, found.ratio("whole", "fastjet_loop"))
 
 
 def gain(name: str, one: Callable[[Jets], object], two: Callable[[Jets], object]) -> Gain:
@@ -208,11 +219,24 @@ TRUE_TREES = 20_000
 W_JETS = 500
 
 
+QUICK = {
+    "ONE_SIZE": 100,
+    "LOOP": 20,
+    "MANY": 2000,
+    "FILE": 100,
+    "ROUNDS": 1,
+    "CLIFF_SIZES": (8,),
+    "TRUE_TREES": 200,
+    "W_JETS": 20,
+    "FEW_FUNCTIONS": 1,
+    "MANY_FUNCTIONS": 2,
+}
+
+
 def cpu_seconds(function: Callable[[], object], rounds: int = 3) -> float:
-    """The least CPU time of several calls, after one that compiles."""
-    function()
+    """The least CPU time of several calls, after one that compiles; or its own."""
     times = []
-    for _ in range(rounds):
+    for _ in range(1 + rounds):
         start = time.process_time()
         function()
         times.append(time.process_time() - start)
@@ -242,8 +266,8 @@ def cliff_targets(targets: Targets) -> None:
     """What is asked for beside the inference costs no more than a few times as much."""
     for n in CLIFF_SIZES:
         for name, model in cliff_models(n).items():
-            plain = cpu_seconds(lambda model=model: hct.infer(model, threads=1), 5)
-            both = cpu_seconds(lambda model=model: hct.infer(model, threads=1).entropy, 5)
+            plain = cpu_seconds(lambda model=model: hct.infer(model, threads=1), 4)
+            both = cpu_seconds(lambda model=model: hct.infer(model, threads=1).entropy, 3)
             ratio = (both - plain) / plain
             targets.at_most(f"{name}, {n} leaves: entropy / inference, CPU", 3, ratio)
             log(f"{name}, {n} leaves: entropy takes {ratio:.2f} of inference")
@@ -253,11 +277,57 @@ def cliff_targets(targets: Targets) -> None:
     with_trees = cpu_seconds(lambda: hct.infer_many(jets, true_trees=trees, scheduler="serial"))
     name = f"{TRUE_TREES:,} jets: with the weights of true trees / without, CPU"
     targets.at_most(name, 2, with_trees / without)
+    log(f"{name}: {with_trees:.2f} s / {without:.2f} s")
     some = ginkgo(W_JETS, "w", n_leaves=(2, 19), rng=1)
-    batch = cpu_seconds(lambda: infer(some), 1)
-    loop = cpu_seconds(lambda: [hct.infer(j.potential(), threads=1).map_tree for j in some], 1)
+
+    def one_by_one(jets: Jets) -> object:
+        return [hct.infer(jet.potential(), threads=1).map_tree for jet in jets]
+
+    for run in (infer, one_by_one):
+        run(some[:20])  # compiles
+    batch, loop = (cpu_seconds(lambda f=f: f(some), 0) for f in (infer, one_by_one))
     name = f"{W_JETS} W jets of 2 to 19 leaves: `infer_many` / `infer` in a loop, CPU"
     targets.at_most(name, 1, batch / loop)
+    log(f"{name}: {batch:.1f} s / {loop:.1f} s")
+
+
+FUNCTIONS = """
+import gc, sys
+import numba, numpy as np
+import hctrellis as hct
+
+def make(i):
+    slope = 0.1 + 0.01 * i
+    @numba.njit
+    def weigh(left, right, parent):
+        return -slope * (left[0] - right[0]) ** 2 - np.log(parent[1])
+    return weigh
+
+def resident():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+few, many = int(sys.argv[1]), int(sys.argv[2])
+leaves = np.random.default_rng(0).normal(size=(8, 2)) ** 2
+for i in range(many):
+    hct.infer(hct.FunctionPotential(make(i), leaves), threads=1).map_tree
+    if i + 1 in (few, many):
+        gc.collect()
+        print(resident())
+"""
+FEW_FUNCTIONS, MANY_FUNCTIONS = 4, 14
+
+
+def function_targets(targets: Targets) -> None:
+    """What each of many compiled functions leaves in memory, when it was used and forgotten."""
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NUMBA_CACHE_DIR=folder):
+        for how in ("compiled", "taken from disk"):
+            command = ["-c", FUNCTIONS, str(FEW_FUNCTIONS), str(MANY_FUNCTIONS)]
+            few, many = map(float, run_python(*command).split())
+            each = (many - few) / (MANY_FUNCTIONS - FEW_FUNCTIONS)
+            name = f"functions {FEW_FUNCTIONS} to {MANY_FUNCTIONS}, {how}, used and forgotten"
+            targets.at_most(f"{name}: memory that each leaves", 6, each, " MB")
+            log(f"{name}: {each:.2f} MB each")
 
 
 def gains() -> Iterator[Gain]:
@@ -280,6 +350,7 @@ def measure() -> str:
         targets.at_least(f"two Dask workers against one, {MANY:,} jets", 1.5, found[2].ratio)
     command = from_file_to_parquet()
     targets.at_most(f"{FILE:,} jets of 5 to 10 leaves, from file to Parquet", 10, command, " s")
+    function_targets(targets)
     return section(targets, others, speeds, found)
 
 
@@ -309,7 +380,14 @@ def section(targets: Targets, others: Beside, speeds: dict[int, float], found: l
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--avx2", action="store_true", help="as on a CPU without AVX-512")
-    name = choose_section("batch", parser.parse_args().avx2)
+    parser.add_argument("--quick", action="store_true", help="see that it runs; record nothing")
+    options = parser.parse_args()
+    if options.quick:
+        globals().update(QUICK)
+        exact.ROUNDS = 1
+        print(measure())
+        return
+    name = choose_section("batch", options.avx2)
     text = f"## {name}\n\n{measure()}"
     write_section(name, text)
     print(text)

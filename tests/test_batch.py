@@ -481,8 +481,38 @@ def test_missing_particles_are_rows():
     lists["px"] = [[0.0], None, [None]]
     found = rows(batch(pa.table(lists)))
     assert "2 E, 1 px, 2 py, 2 pz" in found[0]["error"]
-    assert "got shape (0, 4)" in found[1]["error"]
+    assert "the jet is missing (None)" in found[1]["error"]
     assert "not finite" in found[2]["error"]
+
+
+@pytest.mark.parametrize("form", ["records", "columns", "events", "table", "list"])
+def test_missing_and_empty_jets(form, tmp_path):
+    """Are said to be that, and do not shift other jets."""
+    particles = [{"E": 3.0, "px": 1.0, "py": i, "pz": 0.0} for i in (0.0, 1.0)]
+    jets = ak.Array([particles, None, [], particles[:1]])
+    if form == "columns":
+        jets = ak.zip({name: jets[name] for name in NAMES}, depth_limit=1)
+    elif form == "events":
+        jets = jets[np.newaxis]
+    elif form == "table":
+        ak.to_parquet(ak.zip({"jet": jets}, depth_limit=1), tmp_path / "jets.parquet")
+        jets = tmp_path / "jets.parquet"
+    elif form == "list":
+        arrays = [[[row[name] for name in NAMES] for row in jet or []] for jet in jets.to_list()]
+        jets = [np.array(arrays[0]), None, np.empty((0, 4)), np.array(arrays[3])]
+    found = batch(jets).to_awkward()
+    found = found[0] if form == "events" else found
+    assert found["n_leaves"].to_list() == [2, 0, 0, 1]
+    errors = found["error"].to_list()
+    assert "the jet is missing (None)" in errors[1]
+    assert "the jet has no particles" in errors[2]
+    assert errors[0] is None
+    assert errors[3] is None
+
+
+def test_jets_of_dicts():
+    with pytest.raises(TypeError, match=r"jet 0 is a list of dicts; give awkward\.Array\(jets\)"):
+        batch([[{"E": 3.0, "px": 1.0, "py": 0.0, "pz": 0.0}]])
 
 
 def test_errors_of_users_functions_are_rows():
@@ -717,6 +747,7 @@ def test_root_files(tmp_path, answers):
         file["columns"].extend({**columns, "rate": np.linspace(1, 2, 12)})
         if hasattr(file, "mkrntuple"):
             file.mkrntuple("fields", columns)
+            file.mkrntuple("inside", {"jet": records()})
             per_event = [2, 0, 10]
             file.mkrntuple("events", {n: ak.unflatten(c, per_event) for n, c in columns.items()})
     trees = uproot.open(path).keys(cycle=False)
@@ -734,6 +765,10 @@ def test_root_files(tmp_path, answers):
         batch(f"{path}:columns", lam="no")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*none.root"):
         batch(tmp_path / "none.root")
+    with uproot.recreate(tmp_path / "other.root") as file:
+        file["histogram"] = np.histogram([1.0, 2.0])
+    with pytest.raises(ValueError, match=r"other.root has no tree \(TTree or RNTuple\)"):
+        batch(tmp_path / "other.root")
     spoiled = tmp_path / "spoiled.root"
     spoiled.write_bytes(path.read_bytes()[:300])
     with pytest.raises(ValueError, match="is not a ROOT file that can be read"):
@@ -1179,6 +1214,8 @@ def start(what, *options):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_dask_workers_and_scheduler_killed(many_jets, tmp_path, monkeypatch):
     """A run ends in one sentence, and another continues from what is finished."""
+    from distributed import Client
+
     monkeypatch.setattr(engines, "WORKERLESS_SECONDS", 1.0)
     monkeypatch.setattr(engines, "LOOK_FOR_WORKERS_SECONDS", 0.2)
     monkeypatch.setattr(engines, "CONNECT_SECONDS", 3)
@@ -1197,6 +1234,8 @@ def test_dask_workers_and_scheduler_killed(many_jets, tmp_path, monkeypatch):
             options = ("--scheduler-file", str(place), "--nthreads", "1", "--no-nanny")
             worker = start("worker", *options)
             living.append(worker)
+            with Client(address) as client:
+                client.wait_for_workers(1)  # which takes long on a busy machine
             victim = worker if victims == "worker" else scheduler
             before = len(names(out))
 

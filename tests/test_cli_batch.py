@@ -230,6 +230,8 @@ def test_other_settings_and_overwrite(jets, tmp_path, capsys):
     line = only_line(capsys.readouterr().err)
     assert "results of another run (lam was 1.5, now 2.0)" in line
     assert "--overwrite" in line
+    assert batch(jets, out, "--entropy") == 1
+    assert "another run (columns now with entropy)" in only_line(capsys.readouterr().err)
     assert batch(jets, out, "--lam", "2", "--overwrite") == 0
     assert json.loads((out / "_manifest.json").read_text())["settings"]["lam"] == 2.0
     assert read(out) == hct.infer_many(jets, "ginkgo", lam=2.0, t_cut=16.0).to_arrow()

@@ -58,7 +58,7 @@ TABLES = {
 MOMENTA = {
     "three columns": (np.ones((3, 3)), ValueError, r"one row \(E, px, py, pz\) per particle"),
     "one row": (np.ones(4), ValueError, r"one row \(E, px, py, pz\) per particle"),
-    "empty": (np.zeros((0, 4)), ValueError, "one row .* per particle"),
+    "empty": (np.zeros((0, 4)), ValueError, "the jet has no particles"),
     "negative": (momenta_with([-5.0, 0, 0, 0]), ValueError, r"particle 2 has a negative energy"),
     "space-like": (momenta_with([1.0, 3, 0, 0]), ValueError, "particle 2 is space-like .*= -8"),
     "nan": (momenta_with([NAN, 0, 0, 0]), ValueError, r"not finite, the first at \[2, 0\]"),

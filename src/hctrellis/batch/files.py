@@ -159,7 +159,8 @@ def is_root(path: Path) -> bool:
 class RootReader(JetReader):
     """A tree of a ROOT file, as uproot reads it: TTree or RNTuple.
 
-    Branches ``jets_px``, ``jets_py``, ... (or ``jets.px``) are the components of ``jets``.
+    Branches ``jets_px``, ``jets_py``, ... (or ``jets.px``) are the components of ``jets``, and so
+    are the fields of records ``jets`` of an RNTuple.
     """
 
     def _check(self) -> None:
@@ -185,11 +186,12 @@ class RootReader(JetReader):
             ]
         if not name and len(trees) == 1:
             name = trees[0]
+        if not trees:
+            raise ValueError(f"{file} has no tree (TTree or RNTuple), and so no jets")
         if name not in trees:
-            shown = printable(", ".join(trees)) or "none"
             raise ValueError(
-                f"{file} has the trees {shown:.200}; say which to read, as {Path(file).name}:"
-                f"{trees[0] if trees else 'name'}"
+                f"{file} has the trees {printable(', '.join(trees)):.200}; say which to read, as "
+                f"{Path(file).name}:{trees[0]}"
             )
         with _sound(self.path):
             return content[name]
@@ -208,18 +210,22 @@ class RootReader(JetReader):
                 collection, _, component = key.rpartition(prefix)
                 if collection and component:
                     found.setdefault((collection,), []).append(component)
+        for key in {*self._tree.keys(recursive=True)} - {*found[()]}:
+            collection, _, component = key.partition(".")
+            if collection in found[()] and component and not {*component} & {".", "/"}:
+                found.setdefault((collection,), []).append(component)
         return found
 
-    def _branch(self, component: str) -> str:
-        """The branch of a component of the momenta."""
+    def _branch(self, component: str) -> tuple[str, ...]:
+        """The branch of a component of the momenta, or a branch of records and its name there."""
         path = self._place.path
         names = [prefix.join([*path, component]) for prefix in PREFIXES]
-        return next(name for name in names if name in self._fields[()])
+        return next(((name,) for name in names if name in self._fields[()]), (*path, component))
 
     def _pieces(self, step: int) -> Iterator[tuple[Particles, list[Any] | None, dict[str, Any]]]:
         branches = [self._branch(name) for name in self._place.names]
         others = [*([self.tree_column] if self.tree_column else []), *self.rate_columns.values()]
-        wanted = [*dict.fromkeys(branches + others)]
+        wanted = [*dict.fromkeys([*(branch[0] for branch in branches), *others])]
         for start in range(0, self._tree.num_entries, step):
             with _sound(self.path):
                 rows = self._tree.arrays(wanted, entry_start=start, entry_stop=start + step)

@@ -480,22 +480,26 @@ def _as_particles(data: Any, column: str | None) -> Particles:
 
 def _from_arrays(jets: Iterable[Any]) -> Particles:
     """The particles of jets given as arrays of shape (n, 4)."""
-    blocks = []
+    blocks, errors = [], {}
     for row, jet in enumerate(jets):
-        block = _rows(jet, f"jet {row}") if len(jet) else np.empty((0, 4))
+        if jet is None:
+            errors[row] = layout.MISSING
+        block = _rows(jet, f"jet {row}") if jet is not None and len(jet) else np.empty((0, 4))
         if block.ndim != 2 or block.shape[1] != 4:
             raise ValueError(
                 f"jet {row} has shape {block.shape}; expected a row (E, px, py, pz) per particle"
             )
         blocks.append(block)
     sizes = np.array([len(block) for block in blocks], np.int64)
-    return Particles(np.concatenate([np.empty((0, 4)), *blocks]), sizes, {})
+    return Particles(np.concatenate([np.empty((0, 4)), *blocks]), sizes, errors)
 
 
 def _rows(jet: Any, what: str) -> FloatArray:
     """The momenta of a jet: numbers, records of NumPy, or objects with E, px, py and pz."""
     if getattr(getattr(jet, "dtype", None), "names", None):
         return layout.from_fields(jet, what)
+    if isinstance(jet[0], Mapping):
+        raise TypeError(f"{what} is a list of dicts; give awkward.Array(jets) in place of the jets")
     if all(hasattr(jet[0], name) for name in layout.COMPONENTS):
         jet = [[getattr(particle, name) for name in layout.COMPONENTS] for particle in jet]
     return as_floats(jet, what)

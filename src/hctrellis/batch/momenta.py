@@ -39,6 +39,7 @@ EXPECTED = (
     "one of eta, rapidity, theta, pz, and mass or E): one column with lists of such records, or "
     "four columns with lists of numbers"
 )
+MISSING = "the jet is missing (None); leave such jets out, as awkward.drop_none(jets, axis=0) does"
 INSIDE = "."  # between a column and one of its records
 _SHOWN_COLUMNS = 12
 
@@ -307,7 +308,8 @@ def _inside(column: Any, name: str) -> Any:
         return pc.struct_field(column, name)
     inner = _inside(pc.list_flatten(column), name)
     ends = np.concatenate([[0], np.cumsum(_lengths(column))])
-    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), inner)
+    gone = pc.is_null(column) if column.null_count else None
+    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), inner, mask=gone)
 
 
 def from_awkward(array: Any, column: str | None = None, what: str = "the array") -> Particles:
@@ -369,6 +371,8 @@ def _join(lists: Sequence[Any], place: Place, what: str) -> Particles:
         + "; expected one of each per particle"
         for row in np.flatnonzero(~equal)
     }
+    gone = np.any([_filled(pc.is_null(part), 0) for part in lists], axis=0)
+    errors |= {int(row): MISSING for row in np.flatnonzero(gone)}
     kept = lists if equal.all() else [pc.filter(part, arrow().array(equal)) for part in lists]
     values = [
         _numbers(pc.list_flatten(part), name, what)

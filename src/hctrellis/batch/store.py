@@ -197,8 +197,7 @@ class Folder(Store):
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         if names:
             changes = ", ".join(
-                f"{printable(name):.40} was {_show(old.get(name))}, now {_show(new.get(name))}"
-                for name in names[:SHOWN_CHANGES]
+                _change(name, old.get(name), new.get(name)) for name in names[:SHOWN_CHANGES]
             )
             raise ValueError(f"{self.path} holds results of another run ({changes}); {_anew()}")
 
@@ -322,6 +321,17 @@ def _cannot_write(path: Path, error: OSError) -> OSError:
 
 def _anew() -> str:
     return "give another folder, or start over with overwrite=True (--overwrite)"
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    """A setting that differs, in words; of lists only what is in one of them."""
+    if isinstance(old, list) and isinstance(new, list):
+        gone, more = ([x for x in a if x not in b] for a, b in ((old, new), (new, old)))
+        changes = [("without", gone), ("with", more)]
+        said = [f"{word} {', '.join(map(str, items))}" for word, items in changes if items]
+        if said:
+            return f"{printable(name):.40} now {printable(' and '.join(said)):.120}"
+    return f"{printable(name):.40} was {_show(old)}, now {_show(new)}"
 
 
 def _show(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -103,8 +104,9 @@ def fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _fitted(jets, potential.value, names, lam=lam, progress=not quiet, **given)
-    for each in {str(warning.message) for warning in caught}:
-        typer.echo(f"warning: {each}", err=True)
+    for each in dict.fromkeys(str(warning.message) for warning in caught):
+        said = re.sub(r"n_leaves=\((\d+), (\d+)\)", r"--leaves \1:\2", each)
+        typer.echo(f"warning: {said}", err=True)
     rows = _rows(found, level)
     if not quiet:
         typer.echo("\n".join(_lines(found, rows, level)))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Minimiser: TypeAlias = Literal["auto", "iminuit", "scipy"]
 
 ONE_SIGMA = math.erf(math.sqrt(0.5))  # the level of an interval of one standard deviation
+OF_ONE_SIZE = 5  # jets with the same number of particles, from which a selection is suspected
+NEAR_END = 2.0  # standard errors from the end of its range at which a parameter is hardly known
 MISSED = 15.0  # jets of unseen sizes that are expected: none would be seen once in e^15 times
 FLAT = 1e-6  # curvature in units of parameters that is rounding: errors of 1000 times their value
 SMALL = 1e-3  # parameters that are smaller count as this large
@@ -209,6 +211,7 @@ def fit(
     _warn_if_selected(cost, point)
     errors = np.sqrt(np.diagonal(covariance))
     _warn_if_flat(cost.names, errors, [_at_bound(point[name], limits[name]) for name in point])
+    _warn_if_hardly_known(point, errors)
     return Fit(
         point,
         dict(zip(cost.names, errors.tolist(), strict=True)),
@@ -239,8 +242,14 @@ def _warn_if_selected(cost: NegativeLogLikelihood, point: Mapping[str, float]) -
     if cost.seen is None:
         return
     missing = float(-np.expm1(cost.seen.log_probabilities(point)).sum())
-    if missing > MISSED:
-        low, high = cost.seen.window
+    low, high = cost.seen.window
+    if low == high and cost.n_data_sets >= OF_ONE_SIZE:  # a rate that fits this can be found
+        warnings.warn(
+            f"all {cost.n_data_sets} jets have {low} particles: if they were selected by that, say "
+            f"n_leaves=({low}, {low}), or the estimate is that of a shower which makes no others",
+            stacklevel=3,
+        )
+    elif missing > MISSED:
         warnings.warn(
             f"all jets have from {low} to {high} particles, while about {missing:.0f} of "
             f"{cost.n_data_sets} should have others at the fitted rates: if they were selected by "
@@ -259,6 +268,19 @@ def _warn_if_flat(names: Sequence[str], errors: FloatArray, at_bound: Sequence[b
             "that the value is only where the search ended, and it has no error",
             stacklevel=3,
         )
+
+
+def _warn_if_hardly_known(point: Mapping[str, float], errors: FloatArray) -> None:
+    """Warn if the range of a parameter ends within its error."""
+    for (name, value), error in zip(point.items(), errors, strict=True):
+        ends = [end for end in RANGES.get(name, ANY) if math.isfinite(end)]
+        if any(abs(value - end) < NEAR_END * error for end in ends):
+            warnings.warn(
+                f"the data tell little about {name}: its value, {value:.3g}, is less than two "
+                f"standard errors ({error:.2g} each) from the end of its range; take its interval, "
+                "or more data",
+                stacklevel=3,
+            )
 
 
 def _as_bounds(cost: NegativeLogLikelihood, given: Bounds | None) -> dict[str, tuple[float, float]]:

@@ -14,12 +14,11 @@ from __future__ import annotations
 import ast
 import math
 import sys
-import threading
 import types
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +28,7 @@ from hctrellis.kernels import bound, elementary, simd
 from hctrellis.kernels.compile import INNER, fused, inner, jit_as, lean
 from hctrellis.kernels.door import Dispatcher, numba
 from hctrellis.kernels.kept import kernel_texts
+from hctrellis.kernels.lifetime import kept_for, when_swept
 from hctrellis.kernels.users import as_terms, inlined, is_scaled, lane_of, of_vectors, pack_terms
 from hctrellis.support.fingerprint import OpaqueError, fingerprint
 from hctrellis.support.logs import LARGEST
@@ -49,8 +49,6 @@ _CLUSTERS = ("fill_cluster", "fill_clusters", "take_cluster")
 _VALUES = ("store_each", "add_each")
 _LEAST_FINITE = -sys.float_info.max
 _FACTOR_RANGE = 200.0  # log2 of the ratio of the largest factor to the smallest, of one function
-_loading = threading.RLock()
-_loaded: dict[tuple[tuple[str, ...], tuple[SplitCode, ...]], types.ModuleType] = {}
 
 
 @dataclass(frozen=True)
@@ -134,14 +132,34 @@ def bind(chain: Sequence[str], codes: Sequence[SplitCode]) -> types.ModuleType:
 
     The weights of several split functions multiply.
     """
-    key = (tuple(chain), tuple(codes))
-    if key not in _loaded:
-        with _loading:  # by one thread; another that waited finds it done
-            if key not in _loaded:
-                _loaded[key] = _load(*key)
-    return _loaded[key]
+    module: types.ModuleType = _load(tuple(chain), tuple(codes))
+    return module
 
 
+def _users(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> list[Any]:
+    return [code.pair for code in codes if code.users]
+
+
+def _unload(module: types.ModuleType) -> list[Any]:
+    """Forget a module; returns the functions that were compiled for it alone."""
+    when_swept(partial(_free_name, module))
+    scopes = (vars(module), module.pair.py_func.__globals__)
+    functions = (item for item in vars(module).values() if isinstance(item, Dispatcher))
+    return [function for function in functions if function.py_func.__globals__ in scopes]
+
+
+def _free_name(module: types.ModuleType) -> None:
+    """Take a module's name away; another one, for a function of the same text, gets it."""
+    name = module.__name__
+    others = [found[0] for found in _load.table.values()]  # type: ignore[attr-defined]
+    same = [other for other in others if other.__name__ == name]
+    if same:
+        sys.modules[name] = same[-1]
+    elif sys.modules.get(name) is module:
+        del sys.modules[name]
+
+
+@kept_for(_users, _unload)
 def _load(chain: tuple[str, ...], codes: tuple[SplitCode, ...]) -> types.ModuleType:
     text = _adaptor(codes)
     key, lasting = _fingerprint(text, codes)

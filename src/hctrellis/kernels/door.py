@@ -8,15 +8,32 @@ by then Numba is there, with the parts that it would load later, in whichever th
 
 from __future__ import annotations
 
+from typing import Any
+
 from hctrellis.support import compiling
 from hctrellis.support.imports import ONE_AT_A_TIME, put_off_extensions
 
+
+def _have_pass_managers_freed() -> None:
+    """Let llvmlite free the memory of pass managers: 15 MB for the kernels of one function.
+
+    It has a method for that, which another one hides that does nothing (in llvmlite 0.50, at least,
+    by the order of the base classes).
+    """
+    new: Any = getattr(binding, "newpassmanagers", None)
+    for name in ("ModulePassManager", "FunctionPassManager"):
+        kind = getattr(new, name, None)
+        if kind is not None and kind._dispose is binding.ffi.ObjectRef._dispose:
+            kind._dispose = new.NewPassManager._dispose
+
+
 with ONE_AT_A_TIME:
     import numba
-    from llvmlite import ir
+    from llvmlite import binding, ir
     from numba.core import cgutils, config, entrypoints, event, types
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
     from numba.core.compiler import Flags
+    from numba.core.compiler_lock import global_compiler_lock as compiler_lock
     from numba.core.datamodel import models
     from numba.core.dispatcher import Dispatcher
     from numba.core.errors import NumbaError
@@ -38,6 +55,7 @@ with ONE_AT_A_TIME:
         put_off_extensions(entrypoints)
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
+        _have_pass_managers_freed()
 
 
 class _Told(event.Listener):
@@ -62,6 +80,7 @@ __all__ = [
     "IndexDataCacheFile",
     "NumbaError",
     "cgutils",
+    "compiler_lock",
     "ir",
     "lower_builtin",
     "lower_cast",

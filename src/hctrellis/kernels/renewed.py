@@ -8,23 +8,35 @@ starts afresh.
 from __future__ import annotations
 
 import math
+import threading
+import weakref
 from collections.abc import Callable
-from functools import cache
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from hctrellis.kernels.compile import INNER
 from hctrellis.kernels.door import Dispatcher, numba, to_fixed_tuple
 from hctrellis.kernels.door import types as nt
+from hctrellis.kernels.lifetime import end_with, kept_for, sweep
 from hctrellis.kernels.users import as_terms, signature
 
 Weigh = Callable[..., None]
 
 
-@cache
+_copies: weakref.WeakKeyDictionary[Any, dict[object, Any]] = weakref.WeakKeyDictionary()
+_copying = threading.Lock()
+
+
 def renewed(function: Any, mark: object) -> Any:
     """A copy of a Numba function, to be called by compiled code; the same one for the same mark."""
-    return _copy(function, {})
+    with _copying:
+        copies = _copies.setdefault(function, {})
+        if mark not in copies:
+            sweep()
+            made: dict[Any, Any] = {}
+            copies[mark] = _copy(function, made)
+            end_with(function, copies[mark], [*made.values()])
+        return copies[mark]
 
 
 def _copy(value: Any, made: dict[Any, Any]) -> Any:
@@ -33,13 +45,14 @@ def _copy(value: Any, made: dict[Any, Any]) -> Any:
         return value
     if value not in made:
         old: Any = value.py_func
-        scope = dict(old.__globals__)
+        names = _names(old.__code__) | {"__builtins__", "__name__", "__file__"}
+        scope = {name: old.__globals__[name] for name in names & {*old.__globals__}}
         cells = tuple(CellType() for _ in old.__closure__ or ())
         new = FunctionType(old.__code__, scope, old.__name__, old.__defaults__, cells)
         new.__kwdefaults__, new.__qualname__ = old.__kwdefaults__, old.__qualname__
         options = {name: kept for name, kept in value.targetoptions.items() if name != "nopython"}
         made[value] = numba.njit(**options | INNER)(new)  # known by now: it may call itself
-        scope.update({name: _copy(scope[name], made) for name in _names(old.__code__) & {*scope}})
+        scope.update({name: _copy(kept, made) for name, kept in scope.items()})
         for cell, former in zip(cells, old.__closure__ or (), strict=True):
             cell.cell_contents = _copy(former.cell_contents, made)
     return made[value]
@@ -51,7 +64,7 @@ def _names(code: CodeType) -> set[str]:
     return {*code.co_names}.union(*inner)
 
 
-@cache
+@kept_for(lambda function, *_: [function], lambda weigh: [weigh])
 def weigher(function: Any, n_features: int, n_params: int = 0) -> Weigh:
     """A loop over splits: ``weigh(left, right, parent, params, out)``.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hctrellis.kernels import elementary, simd
@@ -17,6 +17,7 @@ from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import INNER
 from hctrellis.kernels.door import IS_COMPILING, NumbaError, numba, overload
 from hctrellis.kernels.door import types as nt
+from hctrellis.kernels.lifetime import kept_for, let_go
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -34,34 +35,43 @@ def inlined(function: Any) -> Callable[..., Any]:
     return compiled
 
 
-@cache
+@dataclass(frozen=True)
+class Form:
+    """In which form a user's function is compiled.
+
+    vectors : the function, or its form without branches, if it can be computed with vectors
+    scaled : whether the factor of a split is anything but 1
+    """
+
+    vectors: Callable[..., Any] | None
+    scaled: bool
+
+
 def of_vectors(code: SplitCode) -> Callable[..., Any] | None:
     """A user's function, or its form without branches, if it can be computed with vectors."""
-    function: Any = code.pair
-    if _result(function, simd.VECTOR, code.n_features, code.n_params) is not None:
-        return inlined(function)
-    other = branchless(function)
-    if other is None or _result(other, simd.VECTOR, code.n_features, code.n_params) is None:
-        return None
-    compiled: Callable[..., Any] = numba.njit(error_model="numpy", forceinline=True, **INNER)(other)
-    return compiled
+    return _form(code).vectors
 
 
-@cache
 def is_scaled(code: SplitCode) -> bool:
     """Whether the factor of a split is anything but 1."""
-    if not code.users:
-        return code.scaled
-    function: Any = of_vectors(code)
-    if function is None:
-        result = _result(code.pair, nt.float64, code.n_features, code.n_params)
-    else:
-        result = _result(function, simd.VECTOR, code.n_features, code.n_params)
-    return isinstance(result, nt.BaseTuple)
+    return _form(code).scaled if code.users else code.scaled
 
 
-@cache
-def _result(function: Any, kind: Any, n_features: int, n_params: int) -> Any:
+@kept_for(lambda code: [code.pair], lambda form: [form.vectors])
+def _form(code: SplitCode) -> Form:
+    function: Any = code.pair
+    result = _result(function, simd.VECTOR, code)
+    if result is not None:
+        return Form(inlined(function), isinstance(result, nt.BaseTuple))
+    other = branchless(function)
+    result = None if other is None else _result(other, simd.VECTOR, code)
+    if result is not None:
+        compiled = numba.njit(error_model="numpy", forceinline=True, **INNER)(other)
+        return Form(compiled, isinstance(result, nt.BaseTuple))
+    return Form(None, isinstance(_result(function, nt.float64, code), nt.BaseTuple))
+
+
+def _result(function: Any, kind: Any, code: SplitCode) -> Any:
     """What a function of rows of vectors or floats returns, as a type of Numba.
 
     None if it takes no such rows.
@@ -70,10 +80,12 @@ def _result(function: Any, kind: Any, n_features: int, n_params: int) -> Any:
         return None
     tried = numba.njit(**INNER)(getattr(function, "py_func", function))
     try:
-        tried.compile(signature(kind, n_features, n_params))
+        tried.compile(signature(kind, code.n_features, code.n_params))
+        return tried.nopython_signatures[0].return_type
     except (NumbaError, AssertionError):
         return None
-    return tried.nopython_signatures[0].return_type
+    finally:
+        let_go([tried])
 
 
 def signature(kind: Any, n_features: int, n_params: int) -> tuple[Any, ...]:

@@ -331,7 +331,9 @@ def _check_small(momenta: FloatArray, products: FloatArray) -> None:
 
 def _as_momenta(momenta: npt.ArrayLike) -> FloatArray:
     rows = as_finite(momenta, "momenta")
-    if rows.ndim != 2 or rows.shape[1] != 4 or len(rows) == 0:
+    if rows.size == 0:
+        raise ValueError("the jet has no particles; leave it out, a jet has at least one")
+    if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(
             f"momenta must have one row (E, px, py, pz) per particle; got shape {rows.shape}"
         )
