@@ -8,6 +8,9 @@ Every method gives a probability to clusters of small tables: simulated ones, in
 are known, and random rows of real ones, in which classes are. A cluster is true if it is in the
 tree that made the table, or if it is a class. In simulated tables all others are false; in real
 ones those that cross a class, since nothing is known of what is inside a class.
+
+The tables at the edges of what contrasts are the default for (one column, two, few rows, many rows)
+have tables of results of their own, with the time of the fit.
 """
 
 from __future__ import annotations
@@ -32,8 +35,12 @@ from common import log, machine, table, write_section
 from hctrellis.clusters import split_members
 from hctrellis.potentials.contrasts import contrast_matrix
 
-SETS, REAL_SETS = 150, 40
-LEAVES, REAL_LEAVES = 9, 12
+SETS, REAL_SETS = 120, 40
+EDGE_SETS, LARGE_SETS = 80, 6
+LEAVES, REAL_LEAVES, LARGE_LEAVES = 9, 12, 40
+TIMED_LEAVES = (40, 60, 100)
+FAR = 8.0  # standard deviations of noise between any two groups that are far apart
+PRECISION = 0.05  # of the probabilities of sampled trees
 RESAMPLES = 400
 CLIP = 1e-3  # probabilities are kept away from 0 and 1 by this in the log score
 EDGES = (0.5, 0.8, 0.95, 1.0 + 1e-9)
@@ -68,10 +75,56 @@ class Score:
 # ---- simulated tables ----------------------------------------------------------------------------
 
 
-def _labels(rng: np.random.Generator) -> np.ndarray:
-    """Nine rows in two, three or four groups of at least two."""
-    sizes = [(4, 5), (3, 3, 3), (2, 3, 4), (2, 2, 2, 3)][rng.integers(4)]
+SIZES: dict[int, list[tuple[int, ...]]] = {  # of groups, by the number of rows
+    3: [(1, 2)],
+    4: [(2, 2)],
+    5: [(2, 3)],
+    6: [(3, 3), (2, 2, 2)],
+    7: [(3, 4), (2, 2, 3)],
+    8: [(4, 4), (2, 3, 3), (2, 2, 2, 2)],
+    LEAVES: [(4, 5), (3, 3, 3), (2, 3, 4), (2, 2, 2, 3)],
+    LARGE_LEAVES: [(20, 20), (10, 10, 20), (5, 10, 10, 15)],
+}
+FEW = (3, 4, 5, 6, 7, 8)
+
+
+def _labels(rng: np.random.Generator, n: int = LEAVES) -> np.ndarray:
+    """Rows in two, three or four groups."""
+    sizes = SIZES[n][rng.integers(len(SIZES[n]))]
     return rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+
+
+def far(columns: int, rows: tuple[int, ...], rng: np.random.Generator) -> Problem:
+    """Groups that anyone would see: no two centres are nearer than FAR."""
+    labels = _labels(rng, int(rng.choice(rows)))
+    n_groups = labels.max() + 1
+    centres = np.zeros((n_groups, columns))
+    while _nearest(centres) < FAR:
+        centres = 2 * FAR * rng.normal(size=centres.shape)
+    return Problem(centres[labels] + rng.normal(size=(len(labels), columns)), _groups(labels))
+
+
+def _nearest(centres: np.ndarray) -> float:
+    gaps = np.linalg.norm(centres[:, None] - centres, axis=2)
+    return float(gaps[~np.eye(len(centres), dtype=bool)].min())
+
+
+def near(columns: int, rows: tuple[int, ...], rng: np.random.Generator) -> Problem:
+    """Groups that overlap, or nearly so: the distances of `grouped`."""
+    labels = _labels(rng, int(rng.choice(rows)))
+    apart = np.exp(rng.uniform(np.log(0.7), np.log(4.0))) / columns**0.25
+    centres = apart * rng.normal(size=(labels.max() + 1, columns))
+    return Problem(centres[labels] + rng.normal(size=(len(labels), columns)), _groups(labels))
+
+
+def _groups(labels: np.ndarray) -> frozenset[frozenset[int]]:
+    members = [np.flatnonzero(labels == group).tolist() for group in np.unique(labels)]
+    return frozenset(frozenset(found) for found in members if len(found) > 1)
+
+
+def cloud(columns: int, rows: tuple[int, ...], rng: np.random.Generator) -> Problem:
+    """No groups at all."""
+    return Problem(rng.normal(size=(int(rng.choice(rows)), columns)), frozenset())
 
 
 def grouped(columns: int, noise: Callable[..., np.ndarray], rng: np.random.Generator) -> Problem:
@@ -159,7 +212,8 @@ def _pam50(path: Path) -> tuple[np.ndarray, np.ndarray]:
 # ---- the methods ---------------------------------------------------------------------------------
 
 
-def _of_posterior(post: hct.Posterior) -> Probabilities:
+def _of_posterior(potential: hct.Potential, seed: int) -> Probabilities:
+    post = hct.infer(potential, threads=1, precision=PRECISION, rng=seed)
     return {
         frozenset(map(int, row.cluster)): row.probability
         for row in post.cluster_probabilities(1e-6)
@@ -167,7 +221,7 @@ def _of_posterior(post: hct.Posterior) -> Probabilities:
 
 
 def by_contrasts(rows: np.ndarray, seed: int) -> dict[str, Probabilities]:
-    return {"contrasts": _of_posterior(hct.infer(hct.Contrasts(rows, rng=seed)))}
+    return {"contrasts": _of_posterior(hct.Contrasts(rows, rng=seed), seed)}
 
 
 def by_beta(rows: np.ndarray, seed: int) -> dict[str, Probabilities]:
@@ -175,7 +229,7 @@ def by_beta(rows: np.ndarray, seed: int) -> dict[str, Probabilities]:
         return hct.Linkage(data, "average", beta)
 
     beta = hct.choose_beta(make, rows, rng=seed).beta
-    return {"automatic beta": _of_posterior(hct.infer(make(rows, beta)))}
+    return {"automatic beta": _of_posterior(make(rows, beta), seed)}
 
 
 def by_bootstrap(rows: np.ndarray, seed: int) -> dict[str, Probabilities]:
@@ -251,6 +305,32 @@ def scenarios(n_sets: int, n_real: int, folder: Path | None) -> list[Scenario]:
     return simulated + [(name, make, n_real) for name, make in real(folder).items()]
 
 
+def edges(n_sets: int, n_large: int) -> list[Scenario]:
+    """Tables at the edges of what contrasts are the default for."""
+    found: list[Scenario] = []
+    for columns, rows, size in (
+        (1, (LEAVES,), n_sets),
+        (2, (LEAVES,), n_sets),
+        (4, FEW, n_sets),
+        (4, (LARGE_LEAVES,), n_large),
+    ):
+        many = f"{rows[0]} to {rows[-1]}" if len(rows) > 1 else f"{rows[0]}"
+        shape = f"{columns} column{'s' if columns > 1 else ''}, {many} rows"
+        for what, make in (("far groups", far), ("near groups", near), ("noise", cloud)):
+            found.append((f"{what}, {shape}", partial(make, columns, rows), size))
+    return found
+
+
+def fit_seconds(n: int, apart: float) -> float:
+    """CPU time of one fit of contrasts to a table of four columns and four groups."""
+    rng = np.random.default_rng([SEED, n])
+    rows = rng.normal(size=(n, 4)) + apart * rng.normal(size=(4, 4))[np.arange(n) % 4]
+    hct.Contrasts(rows[: min(n, 16)], rng=0)  # so that nothing is left to compile
+    began = time.process_time()
+    hct.Contrasts(rows, rng=0)
+    return time.process_time() - began
+
+
 # ---- words and tables ----------------------------------------------------------------------------
 
 
@@ -299,7 +379,55 @@ def _narrow(found: dict[str, list[dict[str, Score]]]) -> str:
     return table(["", *METHODS], rows) + "\n" + text
 
 
-def report(found: dict[str, list[dict[str, Score]]]) -> str:
+def _edges(
+    found: dict[str, list[dict[str, Score]]], seconds: dict[tuple[int, float], float]
+) -> str:
+    """Tables of one and two columns, few rows and many, and how long the fit takes."""
+    gaps = []
+    for name, sets in found.items():
+        cells = [
+            _mean_and_error(
+                [getattr(s["contrasts"], w) - getattr(s["automatic beta"], w) for s in sets]
+            )
+            for w in ("brier", "outer", "log_score")
+        ]
+        gaps.append([name, str(len(sets)), *cells])
+    times = [[str(n), *(f"{seconds[n, a]:.1f} s" for a in (0.0, 2.0))] for n in TIMED_LEAVES]
+    titles = ["", "tables", "Brier score", "without clusters inside groups", "log score"]
+    return f"""**At the edges of the default.** Far groups are at least {FAR:g} standard deviations
+of the noise apart, near ones as in the scenarios above. Trees over
+{LARGE_LEAVES} rows are sampled, to a precision of {PRECISION:g}. Contrasts less the automatic beta,
+table by table (negative: contrasts are better):
+
+{table(titles, gaps)}
+Brier score:
+
+{_scores(found, "brier")}
+Brier score without clusters inside groups, or of whole groups:
+
+{_scores(found, "outer")}
+Log score:
+
+{_scores(found, "log_score")}
+False clusters at {SURE:g} per table:
+
+{_scores(found, "false_sure")}
+True clusters at {SURE:g} per table:
+
+{_scores(found, "true_sure")}
+Seconds of CPU per table, the choice of beta or the fit included:
+
+{_scores(found, "seconds")}
+CPU time of one fit of contrasts alone, four columns:
+
+{table(["rows", "noise", "four groups"], times)}"""
+
+
+def report(
+    found: dict[str, list[dict[str, Score]]],
+    at_edges: dict[str, list[dict[str, Score]]],
+    fits: dict[tuple[int, float], float],
+) -> str:
     seconds = {m: np.mean([s[m].seconds for sets in found.values() for s in sets]) for m in METHODS}
     taken = ", ".join(f"{m} {seconds[m]:.2f} s" for m in METHODS[:3])
     simulated = {name: sets for name, sets in found.items() if "," in name and _known(name)}
@@ -339,7 +467,8 @@ about {LEAVES - 2}, since every tree has {LEAVES - 2} clusters; BP and AU leave 
 {_reliability(reals)}
 **Tables of fewer than ten columns** together.
 
-{_narrow(found)}"""
+{_narrow(found)}
+{_edges(at_edges, fits)}"""
 
 
 def _known(name: str) -> bool:
@@ -353,21 +482,30 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     n_sets, n_real = (options.sets or SETS), (options.sets or REAL_SETS)
-    found: dict[str, list[dict[str, Score]]] = {}
+    n_edge, n_large = (options.sets or EDGE_SETS), (min(options.sets or LARGE_SETS, LARGE_SETS))
     with ProcessPoolExecutor(options.workers) as pool:
-        for k, (name, make, size) in enumerate(scenarios(n_sets, n_real, options.data)):
-            began = time.perf_counter()
-            seeds = [SEED + 10_000 * k + i for i in range(size)]
-            found[name] = list(pool.map(partial(one_set, make), seeds))
-            means = ", ".join(
-                f"{m} {np.mean([s[m].brier for s in found[name]]):.2f}" for m in METHODS
-            )
-            log(f"{name}: {means} ({time.perf_counter() - began:.0f} s)")
-    text = report(found)
+        found = _run(pool, scenarios(n_sets, n_real, options.data), SEED)
+        at_edges = _run(pool, edges(n_edge, n_large), SEED + 1_000_000)
+        kinds = [(n, apart) for n in TIMED_LEAVES for apart in (0.0, 2.0)]
+        fits = dict(zip(kinds, pool.map(fit_seconds, *zip(*kinds, strict=True)), strict=True))
+    text = report(found, at_edges, fits)
     if options.sets is None:
         write_section("calibration", text)
     else:
         print(text)
+
+
+def _run(
+    pool: ProcessPoolExecutor, todo: list[Scenario], seed: int
+) -> dict[str, list[dict[str, Score]]]:
+    found = {}
+    for k, (name, make, size) in enumerate(todo):
+        began = time.perf_counter()
+        seeds = [seed + 10_000 * k + i for i in range(size)]
+        found[name] = list(pool.map(partial(one_set, make), seeds))
+        means = ", ".join(f"{m} {np.mean([s[m].brier for s in found[name]]):.2f}" for m in METHODS)
+        log(f"{name}: {means} ({time.perf_counter() - began:.0f} s)")
+    return found
 
 
 if __name__ == "__main__":

@@ -20,13 +20,17 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
 from matplotlib.colors import to_hex  # noqa: E402
+from matplotlib.legend import Legend  # noqa: E402
+from matplotlib.patches import Circle  # noqa: E402
 
 from hctrellis.plotting import (  # noqa: E402
     figure_axes,
     figure_size,
     fitting_shape,
+    plot_clustermap,
     plot_dendrogram,
     plot_tanglegram,
+    plot_trellis,
     save_figure,
 )
 from hctrellis.plotting.classes import as_classes  # noqa: E402
@@ -198,7 +202,60 @@ def test_dots_of_a_circle_are_supported_clusters():
     dots = [line for line in ax.lines if line.get_marker() == "o"]
     inner = found.map_tree.masks[7:-1]
     assert len(dots) == sum(found.cluster_probability(mask) >= 0.5 for mask in inner)
-    assert sorted(t.get_text() for t in ax.texts) == sorted(found.labels)
+    names = [t.get_text() for t in ax.texts if t.get_text().startswith("W")]
+    assert sorted(names) == sorted(found.labels)
+
+
+def test_rings_of_a_circle_are_a_scale_of_heights():
+    found = post()
+    ax = plot_dendrogram(found, shape="circular")
+    rings = [patch.radius for patch in ax.patches if isinstance(patch, Circle)]
+    values = [float(t.get_text()) for t in ax.texts if not t.get_text().startswith("W")]
+    assert len(rings) == len(values) >= 3
+    by_radius = [np.array(side)[np.argsort(rings)] for side in (rings, values)]
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    seen = [np.interp(np.hypot(*line.get_xydata()[0]), *by_radius) for line in dots]
+    heights = [
+        float(height)
+        for mask, height in zip(found.map_tree.masks[7:-1], found.map_tree.heights, strict=False)
+        if found.cluster_probability(mask) >= 0.5
+    ]
+    assert sorted(seen) == pytest.approx(sorted(heights))
+    (title,) = [t for t in legend_texts(ax) if t.startswith("rings")]
+    assert title == f"rings: {found.potential.height_name}"
+    assert not plot_dendrogram(Tree.from_newick("((a,b),c);"), shape="circular").patches
+
+
+def legend_texts(ax):
+    return [
+        t.get_text()
+        for child in ax.get_children()
+        if isinstance(child, Legend)
+        for t in child.get_texts()
+    ]
+
+
+def test_classes_of_a_clustermap_have_a_legend():
+    found = post()
+    ax = plot_clustermap(np.ones((7, 2)), found, colors=["x", "y", None, "x", "y", "x", "x"])
+    (child,) = [child for child in ax.child_axes if child.get_legend()]
+    legend = child.get_legend()
+    assert [t.get_text() for t in legend.get_texts()] == ["x", "y", "missing"]
+    colors = [to_hex(line.get_color()) for line in legend.get_lines()]
+    assert colors == [PALETTE[0], PALETTE[1], MISSING_COLOR]
+    ax.figure.draw_without_rendering()
+    others = [other.get_window_extent() for other in (ax, *ax.child_axes) if other is not child]
+    assert not any(legend.get_window_extent().overlaps(box) for box in others)
+    assert ax.figure.bbox.fully_containsy(legend.get_window_extent().y1)
+
+
+@pytest.mark.parametrize("n", [5, 9])
+def test_a_trellis_is_no_wider_than_a_page(n):
+    found = post(n)
+    labels = [f"a long name of the item with the number {k}" for k in range(n)]
+    named = hct.infer(hct.Linkage(np.random.default_rng(n).normal(size=(n, 3)), labels=labels))
+    for drawn in (found, named):
+        assert plot_trellis(drawn).figure.get_figwidth() <= TWO_COLUMNS
 
 
 def test_lines_of_a_tanglegram_join_equal_leaves():

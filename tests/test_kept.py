@@ -14,13 +14,14 @@ from children import run, told
 from hctrellis.kernels import bitsets, kept, lattice
 from hctrellis.kernels.compile import jit
 from hctrellis.kernels.kept import _digest
+from hctrellis.support.compiling import told as compiling_told
 from hctrellis.support.private import make_private, who_else_writes
 
 
 def solve(folder, locators="", **environment):
     """One small kernel with this cache, as in a process that has just begun.
 
-    Returns the answer, what is said, and how often code was taken from the cache.
+    Returns what is said, when code is compiled, and how often it was taken from the cache.
     """
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -32,18 +33,21 @@ def solve(folder, locators="", **environment):
         patch.setattr(kept, "_refused", [])
         add_pairs = jit(lattice.add_pairs.py_func)
         sums = np.zeros(4)
-        add_pairs(np.array([[0.0, 2.0], [2.0, 0.0]]), sums)
+        compiling = []
+        with compiling_told(compiling.append):
+            add_pairs(np.array([[0.0, 2.0], [2.0, 0.0]]), sums)
     assert sums[-1] == 2.0
     said = [str(each.message) for each in caught if each.category is RuntimeWarning]
-    return {"said": said, "hits": sum(add_pairs.stats.cache_hits.values())}
+    hits = sum(add_pairs.stats.cache_hits.values())
+    return {"said": said, "compiling": compiling, "hits": hits}
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     """A cache that holds the kernel."""
     folder = tmp_path_factory.mktemp("filled") / "deep" / "cache"
-    assert solve(folder) == {"said": [], "hits": 0}
-    assert solve(folder) == {"said": [], "hits": 1}
+    assert solve(folder) == {"said": [], "compiling": [True, False], "hits": 0}
+    assert solve(folder) == {"said": [], "compiling": [], "hits": 1}
     return folder
 
 
@@ -86,7 +90,7 @@ def test_spoiled_files(how, filled, tmp_path):
     found = solve(tmp_path / "cache")
     assert len(found["said"]) == 1
     assert "compiled anew" in found["said"][0] and "is spoiled" in found["said"][0]
-    assert solve(tmp_path / "cache") == {"said": [], "hits": 1}
+    assert solve(tmp_path / "cache") == {"said": [], "compiling": [], "hits": 1}
 
 
 def test_a_file_in_the_place_of_another(filled, tmp_path):

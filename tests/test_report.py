@@ -401,6 +401,8 @@ def test_sampled_trees_are_said_to_be_sampled():
     sampled = hct.sample_posterior(model, 0.03, None, max_moves=4000, rng=0)
     page = report_html(sampled)
     assert "too many to weigh every tree, so trees were sampled" in page
+    assert "best tree found" in page
+    assert "most probable tree" not in page  # which sampling does not know
     assert re.search(r"0\.\d+ ± 0\.0\d", page)
     assert "The best tree found" in page
 

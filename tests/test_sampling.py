@@ -1,5 +1,6 @@
 """Markov chains over trees: their moves are reversible, and what they say is true."""
 
+import sys
 from collections import Counter
 
 import numpy as np
@@ -365,3 +366,27 @@ def test_notes_go_to_functions_that_take_them():
     with noted(lambda done, total, note="": full.append((done, total, note)), "x") as tell:
         tell(1, 2, "a note")
     assert (plain, full) == ([(1, 2)], [(1, 2, "a note")])
+
+
+@pytest.mark.parametrize("rich", [True, False])
+@pytest.mark.parametrize("short", [True, False])
+def test_bars_say_when_code_is_compiled(rich, short, capsys, monkeypatch):
+    from hctrellis.support import compiling
+    from hctrellis.support.progress import COMPILING, bar
+
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes any stream for a terminal
+    monkeypatch.setenv("COLUMNS", "120")
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    with bar("work", short=short) as update:
+        update(1, 2)
+        assert COMPILING not in capsys.readouterr().err
+        compiling.begin()
+        compiling.begin()
+        compiling.end()
+        compiling.end()
+        assert COMPILING in capsys.readouterr().err
+        update(2, 2)
+    compiling.begin()
+    compiling.end()
+    assert COMPILING not in capsys.readouterr().err

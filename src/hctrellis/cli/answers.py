@@ -106,7 +106,7 @@ def _from_cells(request: Request, cells: Cells, console: Console) -> Clustering:
 
 
 def _bars(hidden: bool, what: str, short: bool) -> AbstractContextManager[Progress]:
-    return bar(what, hidden=hidden or short)
+    return bar(what, hidden=hidden, short=short)
 
 
 def _read(request: Request) -> hct.TreeRuns | Cells:

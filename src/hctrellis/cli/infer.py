@@ -73,8 +73,7 @@ def show(answers: Clustering, console: Console) -> None:
         console.print(Text(answers.beta_choice.sentence))
     elif post.potential.has_energy:
         console.print(Text(f"beta = {post.potential.beta:g}, as given"))
-    best = "The most probable tree" if post.is_exact else "The best tree found"
-    console.print(f"\n[bold]{best}[/bold]{_with(post)}")
+    console.print(f"\n[bold]The {post.map_name}[/bold]{_with(post)}")
     console.print(drawn(post))
     if answers.watched:
         console.print("\n[bold]Clusters asked about[/bold]")
@@ -215,4 +214,4 @@ def _result(post: hct.BasePosterior) -> str:
         known = f"log probability {log_p:z.4f} ({tiny(math.exp(log_p))})"
     value = log_z(post)
     sign = ">= " if value.startswith("at least ") else "= "
-    return f"\nlog Z {sign}{value.removeprefix('at least ')}; the best tree has {known}"
+    return f"\nlog Z {sign}{value.removeprefix('at least ')}; the {post.map_name} has {known}"

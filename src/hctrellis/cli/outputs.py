@@ -73,10 +73,10 @@ def write_outputs(request: Request, answers: Clustering) -> Iterator[str]:
     if request.newick is not None:
         save(answers, request.newick, ".nwk")
         known = " (with probabilities)" if post.is_reliable else ""
-        yield f"best tree{known}: {request.newick}"
+        yield f"{post.map_name}{known}: {request.newick}"
     if request.linkage is not None:
         write_linkage(request.linkage, post.map_tree)
-        yield f"best tree (linkage matrix): {request.linkage}"
+        yield f"{post.map_name} (linkage matrix): {request.linkage}"
     if request.json is not None:
         save(answers, request.json, ".json")
         yield f"all numbers (JSON): {request.json}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hctrellis.support import compiling
 from hctrellis.support.imports import ONE_AT_A_TIME, put_off_extensions
 
 
@@ -29,7 +30,7 @@ def _have_pass_managers_freed() -> None:
 with ONE_AT_A_TIME:
     import numba
     from llvmlite import binding, ir
-    from numba.core import cgutils, config, entrypoints, types
+    from numba.core import cgutils, config, entrypoints, event, types
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler, Flags
@@ -56,6 +57,19 @@ with ONE_AT_A_TIME:
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
         _have_pass_managers_freed()
+
+
+class _Told(event.Listener):
+    """Passes on when Numba compiles; code that is read from disk is not compiled."""
+
+    def on_start(self, event: object) -> None:
+        compiling.begin()
+
+    def on_end(self, event: object) -> None:
+        compiling.end()
+
+
+event.register("numba:compile", _Told())
 
 __all__ = [
     "IS_COMPILING",

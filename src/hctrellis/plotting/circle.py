@@ -12,6 +12,7 @@ from hctrellis.plotting.classes import Classes, explain_classes
 from hctrellis.plotting.labels import SMALLEST, fit_labels, text_width
 from hctrellis.plotting.layout import Layout, lay_out, supported
 from hctrellis.plotting.style import (
+    GREY,
     INK,
     LABEL_SIZE,
     LEGEND_HEIGHT,
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
 
     from hctrellis.support.types import FloatArray
 
-GAP = 0.03  # of the circle is left free, for the eye to find the first leaf
+GAP = 0.04  # of the circle is left free, for the eye to find the first leaf, and for heights
+RING, RING_VALUE = "#dedede", 5.5  # colour of the rings of heights, points of their values
+MOST_RINGS = 4
 LABEL_ROOM = 0.3  # of the radius, at most, for labels
 DOTS = ((0.95, INK, 3.2), (0.8, "#7f7f7f", 2.8), (0.5, "white", 2.4))  # from a support on
 ARC_STEP = math.pi / 180
+KEY_WIDTH = 0.3  # of a sign of the legend, in inches
 MARK_GAP = 0.02  # of the radius, before and after marks of classes
 
 
@@ -55,7 +59,9 @@ def draw_circle(
     layout = lay_out(subject.tree, subject.hidden)
     turns = 2 * math.pi * (1 - GAP) / n
     angles = [math.pi / 2 - turns * (row + 0.5) for row in layout.y]
-    radii = [outer * (1 - height / (1.03 * (layout.x[-1] or 1.0))) for height in layout.x]
+    radii = [outer * _share(height, layout.x[-1]) for height in layout.x]
+    if subject.height:
+        _draw_rings(ax, layout.x[-1], outer)
     if boxes is not None:
         _draw_sectors(ax, subject, layout, (radii, turns, outer), boxes)
     _draw_lines(ax, subject, layout, angles, radii)
@@ -64,13 +70,44 @@ def draw_circle(
         _name(ax, texts[leaf], angles[leaf], (outer, strip), size, classes, leaf)
     ax.set_xlim(-1.0, 1.0)
     ax.set_ylim(-1.0, 1.0)
-    if any(value is not None for value in subject.values):
-        _explain(ax)
-    elif subject.explanation:
-        ax.set_xlabel(subject.explanation, fontsize=NUMBER_SIZE)
+    _explain(ax, subject)
     if classes.key:
+        first = ax.get_legend()
         explain_classes(ax, classes.key, NUMBER_SIZE)
+        if first is not None:  # which the second legend has put aside
+            ax.add_artist(first)
     return ax
+
+
+def _share(height: float, top: float) -> float:
+    """Of the radius, at which a height stands."""
+    return 1 - height / (1.03 * (top or 1.0))
+
+
+def _draw_rings(ax: Axes, top: float, outer: float) -> None:
+    """The scale of heights: rings, with their values in the gap of the circle."""
+    from matplotlib.patches import Circle
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    values = [v for v in MaxNLocator(MOST_RINGS).tick_values(0.0, top or 1.0) if 0 <= v <= top]
+    formatter = ScalarFormatter(useOffset=False)
+    formatter.create_dummy_axis()
+    formatter.set_scientific(False)
+    formatter.set_locs(values)
+    for value in values:
+        radius = outer * _share(value, top)
+        look = {"edgecolor": RING, "linewidth": 0.6, "zorder": 0.5}
+        ax.add_patch(Circle((0, 0), radius, fill=False, **look))
+        ax.text(
+            *_at(math.pi / 2 + math.pi * GAP, radius),
+            formatter(value),
+            ha="center",
+            va="center",
+            fontsize=RING_VALUE,
+            color=GREY,
+            bbox={"facecolor": "white", "linewidth": 0, "pad": 0.6},
+            zorder=0.6,
+        )
 
 
 def _at(angle: float, radius: float) -> tuple[float, float]:
@@ -180,25 +217,32 @@ def _name(
     )
 
 
-def _explain(ax: Axes) -> None:
-    """What the dots are."""
+def _explain(ax: Axes, subject: Subject) -> None:
+    """What dots and rings are."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], **_dot(color, size)) for _, color, size in DOTS]
-    names = [f"{least:g} or more" for least, *_ in DOTS]
-    names[0] = f"probability {names[0]}"
-    first = ax.legend(
-        handles,
-        names,
+    known: dict[str, Any] = {}
+    if any(value is not None for value in subject.values):
+        known = {f"{least:g} or more": _dot(color, size) for least, color, size in DOTS}
+        first = next(iter(known))
+        known = {f"probability {first}": known.pop(first), **known}
+    if subject.height:
+        known[f"rings: {subject.height}"] = {"color": PALE, "linewidth": 1.0}
+    if not known:
+        ax.set_xlabel(subject.explanation, fontsize=NUMBER_SIZE)
+        return
+    width = sum(text_width(name, NUMBER_SIZE) + KEY_WIDTH for name in known)
+    ax.legend(
+        [Line2D([], [], **look) for look in known.values()],
+        [*known],
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
-        ncols=3,
+        ncols=len(known) if width <= extent(ax)[0] else 2,
         frameon=False,
         fontsize=NUMBER_SIZE,
-        handletextpad=0.1,
+        handlelength=1.2,
+        handletextpad=0.3,
         columnspacing=0.9,
         labelcolor=INK,
-        edgecolor=PALE,
         borderaxespad=0.1,
     )
-    ax.add_artist(first)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from hctrellis.plotting.style import INK
+from hctrellis.plotting.style import INK, POINTS
 from hctrellis.support.colors import MISSING_COLOR, PALETTE
 from hctrellis.support.printable import printable
 
@@ -64,25 +64,44 @@ def label_colors(labels: Sequence[str], given: Colors | None) -> list[str]:
     return as_classes(labels, given).colors
 
 
-def explain_classes(ax: Axes, key: Mapping[str, str], size: float) -> None:
-    """A legend of classes above the axes, in as many columns as there is room for."""
+def legend_rows(key: Mapping[str, str], size: float, width: float) -> int:
+    """How many rows a legend of classes has in a width."""
+    return -(-len(key) // _across(key, size, width)) if key else 0
+
+
+def _across(key: Mapping[str, str], size: float, width: float) -> int:
+    from hctrellis.plotting.labels import text_width
+
+    widest = max(text_width(name, size) for name in _brief(key)) + 2.6 * size / POINTS
+    return max(1, min(len(key), int(0.95 * width / widest)))
+
+
+def _brief(key: Mapping[str, str]) -> list[str]:
+    return [f"{name[:27]}…" if len(name) > 28 else name for name in key]
+
+
+def explain_classes(
+    ax: Axes, key: Mapping[str, str], size: float, width: float | None = None
+) -> None:
+    """A legend of classes above the axes, in as many columns as there is room for.
+
+    If a width is given, the axes are nothing but the place for the legend, from their lower edge.
+    """
     from matplotlib.lines import Line2D
 
     from hctrellis.plotting.axes import extent
-    from hctrellis.plotting.labels import literal, text_width
+    from hctrellis.plotting.labels import literal
 
     handles = [
         Line2D([], [], linestyle="", marker="s", markersize=0.75 * size, color=color)
         for color in key.values()
     ]
-    names = [f"{name[:27]}…" if len(name) > 28 else name for name in key]
-    widest = max(text_width(name, size) for name in names) + 2.6 * size / 72
     ax.legend(
         handles,
-        [literal(name) for name in names],
+        [literal(name) for name in _brief(key)],
         loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=max(1, min(len(names), int(0.95 * extent(ax)[0] / widest))),
+        bbox_to_anchor=(0.0, 1.0 if width is None else 0.0),
+        ncols=_across(key, size, extent(ax)[0] if width is None else width),
         frameon=False,
         fontsize=size,
         handletextpad=0.1,

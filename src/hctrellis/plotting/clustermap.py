@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hctrellis.plotting.axes import bare, extent, new_axes, show_scale
-from hctrellis.plotting.classes import Colors, label_colors
+from hctrellis.plotting.axes import LAID_OUT, bare, extent, new_axes, show_scale
+from hctrellis.plotting.classes import Colors, as_classes, explain_classes, legend_rows
 from hctrellis.plotting.dendrogram import draw_branches, number_size, write_support
 from hctrellis.plotting.heatmap import (
     GAP,
@@ -19,13 +19,22 @@ from hctrellis.plotting.heatmap import (
     above,
     attach,
     attach_scale,
+    corner_above,
     draw_heatmap,
     left_of,
     row_height,
 )
 from hctrellis.plotting.labels import LABEL_SHARE, label_space
 from hctrellis.plotting.layout import lay_out
-from hctrellis.plotting.style import INK, LABEL_SIZE, PALE, require_matplotlib
+from hctrellis.plotting.style import (
+    INK,
+    LABEL_SIZE,
+    LEGEND_HEIGHT,
+    MOST_HEIGHT,
+    NUMBER_SIZE,
+    PALE,
+    require_matplotlib,
+)
 from hctrellis.plotting.subject import Subject, as_subject
 from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.summary import ConsensusTree
@@ -75,7 +84,8 @@ def plot_clustermap(
     columns : sequence of str, optional
         Names of the columns: by default those of a DataFrame, else the labels of `column_tree`.
     colors : mapping or sequence of str, optional
-        A colour for each label of a row: by label, or in the order of the leaves.
+        A colour or a class for each label of a row: by label, or in the order of the leaves.
+        Labels have the colours of their classes, which a legend explains.
     cmap : str, optional
         Name of a colour map of matplotlib: by default from blue through white at 0 to red if the
         table reaches far to both sides of 0, else from white to blue.
@@ -103,18 +113,26 @@ def plot_clustermap(
     rows = as_subject(tree)
     upper = None if column_tree is None else as_subject(column_tree)
     values, names = _arrange(table, columns, rows.tree, None if upper is None else upper.tree)
-    shown = _names(rows.tree, label_colors(rows.tree.labels, colors))
-    ax = _new_axes(shown.labels, names, values.shape[1], upper is not None) if ax is None else ax
+    classes = as_classes(rows.tree.labels, colors)
+    shown = _names(rows.tree, classes.colors)
+    if ax is None:
+        ax = _new_axes(shown.labels, names, values.shape[1], upper is not None, classes.key)
     width, height = extent(ax)
+    legend = LEGEND_HEIGHT * legend_rows(classes.key, NUMBER_SIZE, width)
     left = min(TREE_SIZE, width / 4)
     top = 0.0 if upper is None else min(TREE_SIZE, height / 4)
     look = _look(values, cmap)
-    space = (left + GAP, top + GAP + SCALE_SPACE)
+    space = (left + GAP, top + GAP + SCALE_SPACE + legend)
     image = draw_heatmap(ax, values, shown, Names(names, [INK] * len(names)), look, room=space)
     _attach_tree(ax, rows, left)
     if upper is not None:
         _attach_tree(ax, upper, top, upright=True)
     attach_scale(ax, image, title, top + GAP)
+    if classes.key:
+        place = partial(corner_above, left + GAP, top + GAP + SCALE_SPACE, legend)
+        child = attach(ax, place)
+        bare(child)
+        explain_classes(child, classes.key, NUMBER_SIZE, width)
     return ax
 
 
@@ -177,13 +195,19 @@ def _look(values: FloatArray, cmap: str | None) -> tuple[Colormap, Normalize]:
 # ---- the axes ---------------------------------------------------------------------------------
 
 
-def _new_axes(rows: Sequence[str], columns: Sequence[str], n_columns: int, upper: bool) -> Axes:
+def _new_axes(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    n_columns: int,
+    upper: bool,
+    key: Mapping[str, str],
+) -> Axes:
     cells = min(WIDEST_MAP, max(NARROWEST_MAP, CELL_WIDTH * n_columns))
     height = max(NARROWEST_MAP, row_height(len(rows)) * len(rows)) + SCALE_SPACE
     named = label_space(columns, MOST_LABEL) if columns else 0.0
-    return new_axes(
-        TREE_SIZE + cells + label_space(rows) + 0.3, height + named + TREE_SIZE * upper + 0.2
-    )
+    width = TREE_SIZE + cells + label_space(rows) + 0.3
+    legend = LEGEND_HEIGHT * legend_rows(key, NUMBER_SIZE, LAID_OUT * width)
+    return new_axes(width, min(MOST_HEIGHT, height + named + TREE_SIZE * upper + legend + 0.2))
 
 
 def _attach_tree(ax: Axes, side: Subject, size: float, upright: bool = False) -> None:

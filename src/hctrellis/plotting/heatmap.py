@@ -159,6 +159,11 @@ def above(size: float, box: Box) -> Box:
     return Box(box.x, box.y + box.height + GAP, box.width, size)
 
 
+def corner_above(left: float, distance: float, height: float, box: Box) -> Box:
+    """The place above a heat map and what is attached to it, from its left edge on."""
+    return Box(box.x - left, box.y + box.height + distance, left + box.width, height)
+
+
 def _scale_above(distance: float, box: Box) -> Box:
     y = box.y + box.height + GAP + distance
     return Box(box.x, y, min(SCALE_WIDTH, box.width), SCALE_HEIGHT)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_BINS = 60
 LOOKS: dict[str, dict[str, Any]] = {
     "MAP": {"color": BLUE, "linestyle": "-"},
+    "best found": {"color": BLUE, "linestyle": "-"},
     "truth": {"color": ORANGE, "linestyle": "--"},
     "mean": {"color": INK, "linestyle": ":"},
 }
@@ -45,8 +46,9 @@ def plot_log_weights(
 ) -> Axes:
     """Draw a histogram of the log weights of sampled trees.
 
-    Lines mark the log weight of the MAP tree (blue), that of the truth (orange, dashed), and the
-    exact mean (black, dotted), which needs no sample.
+    Lines mark the log weight of the MAP tree, or of the best tree found where not all are
+    considered (blue), that of the truth (orange, dashed), and the mean over the posterior (black,
+    dotted).
 
     Parameters
     ----------
@@ -78,7 +80,8 @@ def plot_log_weights(
     drawn = sample if isinstance(sample, TreeSample) else post.sample(sample, rng)
     if len(drawn) == 0:
         raise ValueError("there are no trees to draw; sample at least one")
-    marks = {"MAP": post.map_log_weight}
+    best = "MAP" if post.is_exact else "best found"
+    marks = {best: post.map_log_weight}
     if truth is not None:
         marks["truth"] = _log_weight(post, truth)
     marks["mean"] = post.expected_log_weight

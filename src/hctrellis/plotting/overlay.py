@@ -107,7 +107,7 @@ def _as_sample(trees: object, size: int, rng: Seed) -> TreeSample:
 def _guide(trees: BasePosterior | TreeSample, sample: TreeSample) -> tuple[Tree, str]:
     """The tree that gives the order, and what it is."""
     if isinstance(trees, BasePosterior):
-        return trees.map_tree, "most probable tree"
+        return trees.map_tree, trees.map_name
     return sample[int(sample.log_weights.argmax())], "sampled tree of largest weight"
 
 

@@ -62,13 +62,13 @@ def plot_profile(
         ax.axhline(level, color=GREY, lw=0.6, ls=":")
         ax.annotate(
             text,
-            (0.5, level),
+            (1.0, level),  # beside the curve, where nothing crosses it
             xycoords=("axes fraction", "data"),
-            xytext=(0, 2),
+            xytext=(3, 0),
             textcoords="offset points",
             fontsize=LABEL_SIZE - 2,
             color=GREY,
-            ha="center",
+            va="center",
         )
     if truth is not None:
         ax.axvline(truth, color=ORANGE, ls="--", lw=1.4, label="truth")
@@ -78,7 +78,14 @@ def plot_profile(
     ax.set_title(text, fontsize=LABEL_SIZE + 1, color=INK, loc="left")
     ax.set_ylim(0, max(2.6, float(np.nanmax(found.drop)) * 1.02))
     ax.set_xlim(found.x[0], found.x[-1])
-    ax.legend(frameon=False, fontsize=LABEL_SIZE - 1.5, loc="upper center")
+    ax.tick_params(labelsize=LABEL_SIZE - 1)
+    ax.legend(
+        frameon=False,
+        fontsize=LABEL_SIZE - 1.5,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        borderaxespad=0.2,
+    )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax

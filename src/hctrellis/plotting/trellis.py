@@ -40,6 +40,7 @@ from hctrellis.plotting.style import (
     PALE,
     POINTS,
     ROW_HEIGHT,
+    TWO_COLUMNS,
     as_posterior,
     condition,
     require_matplotlib,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from hctrellis.tree import Tree
 
 WIDEST_LINE, HAIRLINE = 6.0, 0.25  # points, of a split of probability 1, and 0
-COLUMN_WIDTH, COLUMNS_WIDTH, MARGIN_HEIGHT = 1.15, 14.0, 0.9  # of a new figure
+COLUMN_WIDTH, MARGIN_HEIGHT = 1.15, 0.9  # of a new figure, which is as wide as a page at most
 NARROWEST_DIAGRAM, FEWEST_ROWS = 4.4, 5
 MOST_LABEL = 40  # characters of a label that a new figure has room for
 TEXT_SHARE = 0.8  # of a column that a text may take
@@ -131,7 +132,7 @@ def plot_trellis(
         return text if text_width(text, size) <= room else by_row(mask, rows, brief=True)
 
     _name_clusters(ax, clusters, places, name)
-    _explain(ax, condition(post))
+    _explain(ax, condition(post), post.map_name)
     return ax
 
 
@@ -171,10 +172,10 @@ def _fullest(places: Mapping[int, Place]) -> int:
 
 
 def _new_axes(labels: Sequence[str], places: Mapping[int, Place]) -> Axes:
-    columns = min(COLUMNS_WIDTH, max(NARROWEST_DIAGRAM, COLUMN_WIDTH * _n_columns(places)))
+    columns = max(NARROWEST_DIAGRAM, COLUMN_WIDTH * _n_columns(places))
     rows = max(FEWEST_ROWS, _fullest(places))
     height = min(MOST_HEIGHT, MARGIN_HEIGHT + ROW_HEIGHT * rows)
-    return new_axes(columns + label_space(labels, MOST_LABEL), height)
+    return new_axes(min(TWO_COLUMNS, columns + label_space(labels, MOST_LABEL)), height)
 
 
 def _set_axes(ax: Axes, places: Mapping[int, Place], n_leaves: int) -> None:
@@ -238,7 +239,7 @@ def _name_clusters(
         )
 
 
-def _explain(ax: Axes, condition: str) -> None:
+def _explain(ax: Axes, condition: str, best: str) -> None:
     looks = {
         name: {"color": LINE, "linewidth": WIDEST_LINE * probability}
         for name, probability in (
@@ -247,4 +248,4 @@ def _explain(ax: Axes, condition: str) -> None:
             ("0.1", 0.1),
         )
     }
-    legend_above(ax, {**looks, "most probable tree": {"color": BLUE}})
+    legend_above(ax, {**looks, best: {"color": BLUE}})

@@ -187,6 +187,11 @@ class BasePosterior(ABC):
     def map_tree(self) -> Tree:
         """The tree of largest weight, or the best that was found where not all are considered."""
 
+    @property
+    def map_name(self) -> str:
+        """What to call the MAP tree in words: "most probable tree", or "best tree found"."""
+        return "most probable tree" if self.is_exact else "best tree found"
+
     @cached_property
     def map_log_weight(self) -> float:
         """Log weight of the MAP tree."""

@@ -185,7 +185,7 @@ def resampled(bootstrap: BootstrapSupport) -> Note:
             "AU corrects its bias by drawing more and fewer columns (the multiscale bootstrap of "
             "pvclust). They answer another question than the posterior: not how clearly these "
             "columns single a cluster out, but whether it would come back with other columns. Both "
-            "are given for the clusters of the most probable tree."
+            "are given for the clusters of the tree above."
         ],
         heading="AU and BP",
     )

@@ -343,7 +343,7 @@ function setThreshold() {
 function setTree(k) {
   state.tree = k;
   by("which").value = String(k);
-  by("drawn").textContent = k === 0 ? data.heading : `The most probable trees: number ${k + 1}`;
+  by("drawn").textContent = k === 0 ? data.heading : `${data.headings}: number ${k + 1}`;
   draw();
 }
 
@@ -464,7 +464,8 @@ function drawPairs(width) {
     text: order.map((a) => order.map((b) => (a === b ? plain(data.labels[a]) :
       `${plain(data.labels[a])}<br>${plain(data.labels[b])}<br>together: ${probability(pairs.p[a][b] / 1000)}`))),
   };
-  const ticks = { ...fixed, tickvals: ids, ticktext: cut.map(plain), tickfont: { size: 11 }, showticklabels: named,
+  const step = Math.ceil(10 * n / side), shown = ids.filter((k) => k % step === 0);  // where rows are narrow
+  const ticks = { ...fixed, tickvals: shown, ticktext: shown.map((k) => plain(cut[k])), tickfont: { size: 11 }, showticklabels: named,
     ticks: "outside", ticklen: 5, tickcolor: "rgba(0,0,0,0)" };
   const layout = { ...base(), width: side + room + 8, height: side + bottom + 8,
     margin: { l: room, r: 8, t: 8, b: bottom },

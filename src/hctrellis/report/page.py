@@ -232,7 +232,7 @@ def _joins(findings: Findings) -> str:
 
 
 def _heading(findings: Findings) -> str:
-    return "The best tree found" if findings.post.method == "sampled" else "The most probable tree"
+    return f"The {findings.post.map_name}"
 
 
 def _legend(groups: Sequence[str]) -> str:
@@ -270,8 +270,9 @@ def _listing(findings: Findings) -> str:
     if not findings.post.is_reliable:
         return "The clusters of the best tree found, for which there is no probability to quote."
     return (
-        f"All clusters of probability {LISTED:g} or more, and those of the most probable tree; "
-        "below each stands its strongest rival, the most probable cluster that excludes it."
+        f"All clusters of probability {LISTED:g} or more, and those of the "
+        f"{findings.post.map_name}; below each stands its strongest rival, the most probable "
+        "cluster that excludes it."
     )
 
 
@@ -358,7 +359,7 @@ def _pairs(findings: Findings) -> str:
         '<p class="note">The darker a cell, the more probable it is that its two items share a '
         'cluster of at most <label><select id="size" aria-label="Size">'
         f"{choices}</select></label> items; white is 0, the darkest is 1. Items stand in the order "
-        "of the most probable tree.</p>"
+        f"of the {findings.post.map_name}.</p>"
         '<div id="pairs-plot" class="plot"></div></section>'
     )
 
@@ -481,6 +482,7 @@ def _drawing(findings: Findings, page: Page, numbers: dict[int, int]) -> dict[st
     strong = {leaf for found in findings.watched for leaf in mask_leaves(found.mask)}
     return {
         "heading": _heading(findings),
+        "headings": _heading(findings).replace("tree", "trees"),
         "labels": findings.labels,
         "groups": [names.index(group) for group in page.groups] or None,
         "group_names": names,

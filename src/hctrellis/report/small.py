@@ -60,14 +60,14 @@ def sure(post: BasePosterior, known: Lookup) -> str:
     if not inner:
         return f"There is only one tree over {words.counted(tree.n_leaves, 'item')}."
     return (
-        f"Of the {words.counted(len(inner), 'cluster')} of the most probable tree over "
+        f"Of the {words.counted(len(inner), 'cluster')} of the {post.map_name} over "
         f"{tree.n_leaves} items, {counts[0]} have a probability of {bound} or more, {counts[1]} of "
         f"{good} or more."
     )
 
 
 def drawn(post: BasePosterior, known: Lookup, groups: Mapping[str, str]) -> str:
-    """The most probable tree as SVG."""
+    """The MAP tree as SVG."""
     if post.n_leaves > MOST_LEAVES:
         return f"<p>({post.n_leaves} leaves are too many to draw here.)</p>"
     names = sorted({*groups.values()})

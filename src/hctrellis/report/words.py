@@ -390,7 +390,7 @@ def _best_tree(findings: Findings) -> str:
     inner = set(below_root(findings.tree))
     tied = ties(findings.post)
     known = len(findings.tree_probabilities) > 0
-    text = "The most probable tree" if findings.post.is_exact else "The best tree found"
+    text = f"The {findings.post.map_name}"
     if not findings.post.is_reliable:
         return f"{text} is drawn below, without probabilities."
     p = float(findings.tree_probabilities[0]) if known else 0.0
@@ -447,7 +447,10 @@ def numbers(post: BasePosterior) -> list[tuple[str, str]]:
     found = [
         ("Model", repr(post.potential)),
         ("log Z", log_z(post)),
-        ("Best tree", f"log weight {post.map_log_weight:z.4f}{known}"),
+        (
+            "Best tree" if post.is_exact else "Best tree found",
+            f"log weight {post.map_log_weight:z.4f}{known}",
+        ),
     ]
     if post.method == "sparse":
         found.append(("Trees weighed", repr(post.trellis)))

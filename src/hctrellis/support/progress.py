@@ -10,6 +10,10 @@ from inspect import signature
 from time import monotonic
 from typing import Protocol, cast
 
+from hctrellis.support.compiling import told
+
+COMPILING = "compiling (first use, 5 to 20 s)"
+
 Progress = Callable[[int, int | None], None]
 """Called as progress(done, total); total is None if it is not known."""
 
@@ -57,10 +61,11 @@ def followed(progress: Progress | bool | None, what: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def bar(what: str, hidden: bool = False) -> Iterator[Noted]:
+def bar(what: str, hidden: bool = False, short: bool = False) -> Iterator[Noted]:
     """A bar on standard error: rich's where it is installed, else a line of text.
 
-    rich draws only in terminals and notebooks; elsewhere nothing is written.
+    rich draws only in terminals and notebooks; elsewhere nothing is written. A bar says when
+    code is compiled; one of short work is seen only then.
     """
     if hidden:
         yield silent
@@ -70,7 +75,9 @@ def bar(what: str, hidden: bool = False) -> Iterator[Noted]:
         from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
     except ImportError:
-        yield _line(what)
+        line = _line(what)
+        with told(lambda on: line(0, None, COMPILING) if on else None):
+            yield silent if short else line
         return
     note = "{task.fields[note]}"
     columns = (BarColumn(), MofNCompleteColumn(), what, TimeRemainingColumn(), note)
@@ -78,13 +85,24 @@ def bar(what: str, hidden: bool = False) -> Iterator[Noted]:
     if not (console.is_terminal or console.is_jupyter):
         yield silent
         return
-    with Bars(*columns, console=console, transient=True) as bars:
-        task = bars.add_task("", total=None, note="")
+    bars = Bars(*columns, console=console, transient=True)
+    task = bars.add_task("", total=None, note="")
 
-        def update(done: int, total: int | None, note: str = "") -> None:
-            bars.update(task, completed=done, total=total, note=note)
+    def update(done: int, total: int | None, note: str = "") -> None:
+        bars.update(task, completed=done, total=total, note=note)
 
-        yield update
+    def compiling(on: bool) -> None:
+        bars.update(task, note=COMPILING if on else "", refresh=True)
+        if short:
+            (bars.start if on else bars.stop)()
+
+    with told(compiling):
+        if not short:
+            bars.start()
+        try:
+            yield silent if short else update
+        finally:
+            bars.stop()
 
 
 def silent(done: int, total: int | None, note: str = "") -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hctrellis.sampling.run import PRECISION, TIME_LIMIT
 from hctrellis.support.checks import as_count, as_positive
-from hctrellis.support.progress import Progress, followed
+from hctrellis.support.progress import Progress, bar, followed
 from hctrellis.tables.cells import Options
 from hctrellis.tables.frames import as_cells
 from hctrellis.tables.items import as_items
@@ -66,9 +66,9 @@ def cluster(
         How a merge is weighed: "average", "single", "complete", "ward" or "centroid" linkage,
         "dasgupta" or "correlation-clustering"; or "contrasts", a model of tables that is fitted
         to the table and needs no beta (see `Contrasts`). By default "average"; for a table of two
-        to nine columns "contrasts", unless beta, metric or bootstrap are given, which only linkages
-        have; for similarities "dasgupta", or if some of them are negative "average" of
-        1 - similarity.
+        to nine columns and up to 60 rows "contrasts", unless beta, metric or bootstrap are given,
+        which only linkages have; for similarities "dasgupta", or if some of them are negative
+        "average" of 1 - similarity.
     metric : str
         Between rows, as SciPy names it.
     beta : float or "auto"
@@ -170,7 +170,9 @@ def cluster(
 def _bars(
     progress: Progress | bool | None, what: str, short: bool
 ) -> AbstractContextManager[Progress]:
-    return followed(None if short and progress is True else progress, what)
+    if short and progress is True:
+        return bar(what, short=True)
+    return followed(progress, what)
 
 
 def _one_of(given: Any, what: str, known: Sequence[str | None]) -> Any:

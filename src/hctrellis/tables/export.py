@@ -55,7 +55,7 @@ def save(found: Clustering, path: Path, ending: str | None = None) -> list[Path]
 
 
 def _write_tree(found: Clustering, path: Path) -> Path:
-    """The most probable tree; with the lengths of the trees that were read, if trees were."""
+    """The MAP tree; with the lengths of the trees that were read, if trees were."""
     post = found.posterior
     if found.runs is not None and post.n_leaves > 1 and isinstance(post, Posterior):
         from hctrellis.runs import summary_tree
@@ -66,7 +66,7 @@ def _write_tree(found: Clustering, path: Path) -> Path:
 
 
 def write_figure(found: Clustering, path: Path) -> Path:
-    """The most probable tree as a figure for a paper."""
+    """The MAP tree as a figure for a paper."""
     from hctrellis.plotting import figure_axes, fitting_shape, save_figure
 
     tree = found.posterior.map_tree

@@ -23,7 +23,7 @@ HALF = 0.5  # probability above which flat clusters are taken if no number of th
 TIE = 1e-9  # smaller relative differences of log weights count as ties
 ALL_SINGLE = (
     f"no cluster has a probability above {HALF:g}, so every item is a flat cluster of its own; "
-    "give n_clusters to cut the most probable tree nonetheless"
+    "give n_clusters to cut the tree nonetheless"
 )
 
 

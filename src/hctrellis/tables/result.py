@@ -118,7 +118,7 @@ class Clustering:
 
     @cached_property
     def tree(self) -> Tree:
-        """The most probable tree, with the heights of its merges."""
+        """The most probable tree, or the best found, with the heights of its merges."""
         if self.items is None:
             return self.posterior.map_tree
         distances = pairwise(self.items.kind, self.items.used, self.metric)
@@ -145,7 +145,7 @@ class Clustering:
         threshold : float, optional
             If no number is given; by default 1/2. Items in none of the clusters stay single.
         cut : {"map", "best"}
-            The most probable tree cut where it is highest, or the most probable clusters.
+            The tree cut where it is highest, or the most probable clusters.
         """
         return flat_clusters(self.posterior, self.tree, n_clusters, threshold, cut)
 
@@ -272,7 +272,7 @@ class Clustering:
     # ---- pictures and files -------------------------------------------------------------------
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the most probable tree with support and classes; see `plotting.plot_dendrogram`."""
+        """Draw the tree with support and classes; see `plotting.plot_dendrogram`."""
         from hctrellis.plotting import plot_dendrogram
 
         given = {"bootstrap": self.bootstrap, "colors": self.groups or None, **options}

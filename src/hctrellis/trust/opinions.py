@@ -60,10 +60,13 @@ class SecondOpinion:
         more = len(self.disputed) - shown
         rest = f"; and {_counted(more, 'other')}" if more > 0 else ""
         listed = f" ({named}{rest})" if named else ""
+        both = (
+            f"both find {together} likely" if self.agreed else "there is none that both find likely"
+        )
         return (
             f"{_upper(one)} and {other} disagree about {_counted(len(self.disputed), 'cluster')}, "
             f"so be careful with {'these' if len(self.disputed) > 1 else 'it'}{listed}; "
-            f"both find {together} likely."
+            f"{both}."
         )
 
     def _told(self, opinion: Opinion) -> str:
