@@ -17,7 +17,13 @@ from hctrellis.sampling.partition import agreed, of_coverage, of_runs
 from hctrellis.sampling.posterior import SampledPosterior
 from hctrellis.sampling.redraw import Redraws
 from hctrellis.sampling.run import sample_posterior
-from hctrellis.sampling.verdict import rare_error, strangers, uncertain, widened
+from hctrellis.sampling.verdict import (
+    kept_elsewhere,
+    rare_error,
+    strangers,
+    uncertain,
+    widened,
+)
 from test_sampling import crossed
 
 MODELS = ["average", "ginkgo"]
@@ -279,6 +285,18 @@ def test_agreement_with_annealed_trees():
     rare = counted([[0.085] * BATCHES] * 8)  # a mode that chains have never been in
     assert len(strangers(nowhere, rare, 60)) == 1
     assert len(strangers(nowhere, rare, 40)) == 0  # three lineages may be chance
+
+
+def test_one_chain_that_stays_elsewhere_tells():
+    """Clusters that it keeps, unless the other chains have them as well."""
+    found = counted([[0.3] * BATCHES] * 8)  # of cluster 0; they have no other
+    passing = np.array([[[0, k] for k in range(100, 110)]])  # 100, 101, ... for a moment each
+    staying = np.array([[[7, k] for k in range(100, 107)] + [[8, 9]] * 3])
+    assert kept_elsewhere(found, passing).tolist() == []
+    assert kept_elsewhere(found, np.concatenate([passing, staying])).tolist() == [7]
+    everywhere = counted([[0.02] * BATCHES] * 8)
+    assert kept_elsewhere(everywhere, passing).tolist() == []
+    assert kept_elsewhere(counted([[0.01] * BATCHES] * 8), passing).tolist() == [0]
 
 
 @pytest.mark.parametrize("seed", range(2))

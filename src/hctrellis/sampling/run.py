@@ -38,6 +38,7 @@ from hctrellis.sampling.verdict import (
     LEAST_VISITS,
     Diagnostics,
     Doubt,
+    kept_elsewhere,
     strangers,
     uncertain,
     widened,
@@ -50,7 +51,7 @@ from hctrellis.support.progress import Noted, Progress, noted
 from hctrellis.tree import Tree
 
 if TYPE_CHECKING:
-    from hctrellis.support.types import BoolArray, Seed, SmallArray
+    from hctrellis.support.types import BoolArray, IntArray, Seed, SmallArray
 
 TIME_LIMIT = 60.0
 PRECISION = 0.01
@@ -71,6 +72,10 @@ BURN_IN = 1 / 8  # of each chain
 MOST_ENTRIES = 40_000_000  # clusters of all trees that are kept; beyond it every second tree goes
 REDRAW_COVERAGE = 0.05  # of the posterior, by the trellis, from which chains are redrawn
 REDRAW_RECORDS = 8
+WATCHED = 64  # annealed trees from which chains are run apart, at the most,
+WATCH = 8  # times the moves that make an independent tree, for the least certain cluster,
+WATCH_PART = 1 / 16  # but no more than this part of the moves of the other chains,
+WATCH_RECORDS = 32  # in so many records
 N_LADDERS = 4
 BRIDGE_SWEEPS = 128
 FIRST_SWEEPS = 256
@@ -187,6 +192,7 @@ class _Sampler:
         self.round_trips: tuple[int, ...] | None = None
         self.ladders: Ladders | None = None
         self.stopped = "precision"
+        self.n_watched = 0
         self.chains.weigh(self.chains.uniform(1, np.random.default_rng(0)))  # compiles
         self.began = time.monotonic()
 
@@ -220,7 +226,7 @@ class _Sampler:
         coverage = None if redraws is None else self.coverage(draws, redraws)
         found = self.count(draws)
         flagged = uncertain(found, tempered)
-        if self.runs and self.doubtful(found, flagged):
+        if self.runs and self.doubtful(found, flagged, draws):
             draws = self.temper()
             found = self.count(draws)
             flagged = uncertain(found, np.ones(N_LADDERS, bool))
@@ -238,6 +244,7 @@ class _Sampler:
             effective_size=effective,
             n_runs=len(self.runs),
             n_ancestors=self.n_lineages,
+            n_watched=self.n_watched,
             coverage=coverage,
             redrawn=self.redrawn,
             round_trips=self.round_trips,
@@ -350,7 +357,7 @@ class _Sampler:
             return 1 << 62
         return max(FIRST_RECORDS, int(self.max_moves // n_moves))
 
-    def doubtful(self, found: Frequencies, flagged: BoolArray) -> bool:
+    def doubtful(self, found: Frequencies, flagged: BoolArray, draws: Records) -> bool:
         """Whether the chains cannot be believed without parallel tempering."""
         if flagged.any() or self.n_lineages < LEAST_LINEAGES:
             return True
@@ -359,7 +366,35 @@ class _Sampler:
         codes = codes.reshape(len(children), -1, codes.shape[1])
         if codes.shape[1] < BATCHES:
             return True
-        return len(strangers(found, frequencies(codes, JUDGED / 2), self.n_lineages)) > 0
+        if len(strangers(found, frequencies(codes, JUDGED / 2), self.n_lineages)) > 0:
+            return True
+        return len(self.watch(found, draws)) > 0
+
+    def watch(self, found: Frequencies, draws: Records) -> IntArray:
+        """Clusters of modes that all chains have missed, and that some annealed tree is in.
+
+        A chain that starts there stays there, so one tree tells, where frequencies need several.
+        """
+        per_run = max(1, WATCHED // len(self.runs))
+        pools = []
+        for run in self.runs:
+            final = run.final.children[:, -1][run.final.forbidden[:, -1] == 0]
+            pools.append(final[:: max(1, math.ceil(len(final) / per_run))])
+        starts = np.concatenate(pools)
+        if len(starts) == 0:
+            return np.empty(0, np.int64)
+        self.say("watching annealed trees")
+        _, (effective, _) = self.known(found, draws)
+        moves = WATCH * self.moved * len(draws.children) / max(1.0, effective)
+        moves = max(WATCH * self.n_moves, min(moves, WATCH_PART * self.moved))
+        step = math.ceil(moves / WATCH_RECORDS)
+        try:
+            records = self.chains.run(starts, 1.0, self.rng, WATCH_RECORDS, step, self.late)
+        except LateError:
+            return np.empty(0, np.int64)
+        self.n_watched = len(starts)
+        codes = cluster_codes(records.children.reshape(-1, *records.children.shape[2:]))[:, :-1]
+        return kept_elsewhere(found, codes.reshape(len(starts), WATCH_RECORDS, -1))
 
     def temper(self) -> Records:
         """Parallel tempering until it agrees with itself, or there is no more time."""

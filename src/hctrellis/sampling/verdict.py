@@ -31,6 +31,8 @@ LEAST_LINEAGES = 10  # of all annealings: fewer may all have ended in one of two
 LEAST_EFFECTIVE = 100.0  # effective trees for the least certain cluster: fewer know no error
 HANDFUL = 20  # trees that have a cluster, or lack it: fewer do not show how far they vary
 MORE_THAN_FEW = 3  # by how many more the error of so few is taken
+KEPT, HARDLY = 0.6, 0.02  # shares of trees: a chain keeps a cluster; others hardly ever have it
+ENOUGH_LINEAGES = 9  # of a mode that five of them show, but once in twenty times
 LEAST_VISITS = 500  # round trips of all ladders, where chains at one temperature disagree
 
 
@@ -68,6 +70,21 @@ def strangers(found: Frequencies, population: Frequencies, n_lineages: int) -> I
     apart = np.abs(here - there)
     flagged = (np.maximum(here, there) >= JUDGED) & (apart > APART)
     return codes[flagged & (apart > STANDARD_ERRORS * spread)]
+
+
+def kept_elsewhere(found: Frequencies, codes: IntArray) -> IntArray:
+    """Clusters, by code, that a chain keeps which the others hardly ever have.
+
+    codes : int64 (chains, records, m), of the trees of chains that were started elsewhere, and are
+        long enough to forget where they began
+    """
+    n_records = codes.shape[1]
+    kept = []
+    for chain in codes.reshape(len(codes), -1):
+        own, counts = np.unique(chain, return_counts=True)
+        kept.append(own[counts >= KEPT * n_records])
+    everywhere = np.unique(np.concatenate(kept)) if kept else np.empty(0, np.int64)
+    return np.asarray(everywhere[found.at(everywhere) < HARDLY])
 
 
 def widened(probabilities: FloatArray, errors: FloatArray, n_visits: int | None) -> FloatArray:
@@ -120,6 +137,9 @@ class Diagnostics:
         clusters, and for the median one.
     n_runs, n_ancestors : int
         Annealings, and how many of their first trees have descendants among the last, in all.
+    n_watched : int
+        Annealed trees from which chains were run, apart from the others, to see whether they stay
+        where the others never are; 0 if there was no time for that.
     coverage : Estimate or None
         The probability of the trees of the grown trellis.
     redrawn : bool
@@ -145,6 +165,7 @@ class Diagnostics:
     effective_size: tuple[float, float]
     n_runs: int
     n_ancestors: int
+    n_watched: int
     coverage: Estimate | None
     redrawn: bool
     round_trips: tuple[int, ...] | None
@@ -169,9 +190,13 @@ class Diagnostics:
         """The probability of a separate mode that may have been missed by all starts.
 
         A mode of this probability would have escaped all lineages of annealing, or all round trips,
-        once in twenty times.
+        once in twenty times. Where lineages were not watched, five of them are needed to tell.
         """
-        return min(1.0, 3 / max(1, self.n_ancestors if self.n_visits is None else self.n_visits))
+        if self.n_visits is not None:
+            return min(1.0, 3 / max(1, self.n_visits))
+        if self.n_watched == 0:
+            return min(1.0, ENOUGH_LINEAGES / max(1, self.n_ancestors))
+        return min(1.0, 3 / max(1, min(self.n_ancestors, self.n_watched)))
 
     @property
     def agree(self) -> bool:
@@ -232,7 +257,8 @@ class Diagnostics:
             f"chains            {self.n_chains}, {self.n_moves:,} moves each",
             f"trees kept        {self.n_draws:,}; effective for the least certain cluster "
             f"{self.effective_size[0]:,.0f}, for the median one {self.effective_size[1]:,.0f}",
-            f"annealing         {self.n_runs} runs, {self.n_ancestors} surviving ancestors",
+            f"annealing         {self.n_runs} runs, {self.n_ancestors} surviving ancestors, "
+            f"{self.n_watched} trees watched",
         ]
         if self.coverage is not None:
             fresh = ", redrawn from it" if self.redrawn else ""
