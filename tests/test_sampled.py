@@ -12,7 +12,6 @@ from gallery import LevelTrellis, built_in, points
 from hctrellis.chains.frequencies import BATCHES, Frequencies, Shares, shares
 from hctrellis.posterior.base import Estimate
 from hctrellis.potentials.constraint import Constraint, conditions
-from hctrellis.potentials.contrasts import StudentContrasts
 from hctrellis.sampling.partition import agreed, of_coverage, of_runs
 from hctrellis.sampling.posterior import SampledPosterior
 from hctrellis.sampling.redraw import Redraws
@@ -232,9 +231,15 @@ def test_sharp_kernels_are_refused():
         post.cluster_probabilities()
 
 
+def massless(n):
+    """A jet of particles without mass."""
+    momenta = np.random.default_rng(n).normal(size=(n, 3))
+    energies = np.linalg.norm(momenta, axis=1)
+    return hct.Ginkgo(np.column_stack([energies, momenta]), lam=1.5, t_cut=1e-9)
+
+
 @pytest.mark.parametrize(
-    ("model", "has_beta"),
-    [(hct.Linkage(points(23)), True), (StudentContrasts(points(23), 1.0, 1.0), False)],
+    ("model", "has_beta"), [(hct.Linkage(points(23)), True), (massless(23), False)]
 )
 def test_advice_names_beta_only_where_there_is_one(model, has_beta, monkeypatch):
     monkeypatch.setattr("hctrellis.sampling.run.LEAST_EFFECTIVE", math.inf)
