@@ -54,7 +54,7 @@ WHOLE_LIMIT = {30: 12.0, 50: 25.0, 100: 60.0}
 DASGUPTA_BETA = {30: 0.06, 50: 0.04, 100: 0.02, 200: 0.01}
 SHARP_LIMIT = 60.0
 EXACT_LEAVES = 23
-LIMITS = {4: 6.0, 5: 6.0, 6: 6.0, 7: 6.0}  # seconds for a crossed design of each side
+LIMITS = {4: 20.0, 5: 4.0, 6: 4.0, 7: 4.0}  # seconds for a crossed design of each side
 
 
 # ---- models -----------------------------------------------------------------------------------

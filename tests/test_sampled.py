@@ -361,7 +361,7 @@ def test_standard_errors_of_chains_with_memory(memory):
 def test_stuck_chains_have_large_errors():
     found = Shares(np.repeat(np.array([0.0, 1.0] * 4), BATCHES).reshape(8, BATCHES, 1))
     assert found.errors[0] > 0.15
-    assert widened(np.array([0.5]), np.array([0.01]), 100)[0] == pytest.approx(0.05)
+    assert widened(np.array([0.5]), np.array([0.01]), 200)[0] == pytest.approx(0.05)
     assert widened(np.array([0.5]), np.array([0.01]), None)[0] == 0.01
 
 

@@ -33,7 +33,8 @@ HANDFUL = 20  # trees that have a cluster, or lack it: fewer do not show how far
 MORE_THAN_FEW = 3  # by how many more the error of so few is taken
 KEPT, HARDLY = 0.6, 0.02  # shares of trees: a chain keeps a cluster; others hardly ever have it
 ENOUGH_LINEAGES = 9  # of a mode that five of them show, but once in twenty times
-LEAST_VISITS = 500  # round trips of all ladders, where chains at one temperature disagree
+LEAST_VISITS = 2000  # round trips of all ladders, where chains at one temperature disagree
+PER_TREE = 2.0  # round trips that tell as much as one independent tree: visits differ in length
 
 
 def uncertain(found: Frequencies, tempered: BoolArray) -> BoolArray:
@@ -90,13 +91,14 @@ def kept_elsewhere(found: Frequencies, codes: IntArray) -> IntArray:
 def widened(probabilities: FloatArray, errors: FloatArray, n_visits: int | None) -> FloatArray:
     """Standard errors of probabilities that are known from so many visits of separate modes.
 
-    Between two round trips parallel tempering may show the same mode over and over, so there are
-    at most as many independent trees as round trips.
+    Between two round trips parallel tempering may show the same mode over and over, for a time that
+    varies as much as its mean, so there are at most half as many independent trees as round trips.
     """
     if n_visits is None:
         return errors
-    spread = np.sqrt(np.maximum(probabilities * (1 - probabilities), 0) / max(1, n_visits))
-    return np.maximum(np.maximum(errors, spread), rare_error(probabilities, n_visits))
+    n_trees = max(1.0, n_visits / PER_TREE)
+    spread = np.sqrt(np.maximum(probabilities * (1 - probabilities), 0) / n_trees)
+    return np.maximum(np.maximum(errors, spread), rare_error(probabilities, n_trees))
 
 
 def rare_error(probabilities: FloatArray, n_trees: float) -> FloatArray:
@@ -182,7 +184,7 @@ class Diagnostics:
 
     @property
     def n_visits(self) -> int | None:
-        """The number of independent trees, at the most, where parallel tempering was used."""
+        """The number of round trips of all ladders, where parallel tempering was used."""
         return None if self.round_trips is None else sum(self.round_trips)
 
     @property
