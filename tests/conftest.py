@@ -64,6 +64,17 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _settled():
+    """Leave what is there after each file of tests out of later searches for garbage.
+
+    Some tests have to search, and those of all files before would make that take seconds.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items):
     """Put slow files first; the order inside a file stays."""
     order = {f"test_{name}.py": k for k, name in enumerate(SLOW)}
