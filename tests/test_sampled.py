@@ -201,7 +201,7 @@ def test_crossed_designs_are_balanced_or_refused():
     potential, row, column = crossed(4)
     growth = hct.grow(potential, rng=0)
     assert not growth.converged
-    post = sample_posterior(potential, time_limit=4, rng=1)
+    post = sample_posterior(potential, time_limit=2, rng=1)
     assert post.diagnostics.round_trips is not None
     if post.is_reliable:
         kinds = [
