@@ -361,9 +361,8 @@ class _Sampler:
         """Whether the chains cannot be believed without parallel tempering."""
         if flagged.any() or self.n_lineages < LEAST_LINEAGES:
             return True
-        children = np.array([run.final.children for run in self.runs])
-        codes = cluster_codes(children.reshape(-1, *children.shape[3:]))[:, :-1]
-        codes = codes.reshape(len(children), -1, codes.shape[1])
+        codes = _inner_codes(np.array([run.final.children for run in self.runs]))
+        codes = codes.reshape(len(codes), -1, codes.shape[-1])
         if codes.shape[1] < BATCHES:
             return True
         if len(strangers(found, frequencies(codes, JUDGED / 2), self.n_lineages)) > 0:
@@ -393,8 +392,7 @@ class _Sampler:
         except LateError:
             return np.empty(0, np.int64)
         self.n_watched = len(starts)
-        codes = cluster_codes(records.children.reshape(-1, *records.children.shape[2:]))[:, :-1]
-        return kept_elsewhere(found, codes.reshape(len(starts), WATCH_RECORDS, -1))
+        return kept_elsewhere(found, _inner_codes(records.children))
 
     def temper(self) -> Records:
         """Parallel tempering until it agrees with itself, or there is no more time."""
@@ -471,10 +469,7 @@ class _Sampler:
 
     def count(self, draws: Records) -> Frequencies:
         """Frequencies of the clusters that matter."""
-        children = draws.children
-        codes = cluster_codes(children.reshape(-1, *children.shape[2:]))[:, :-1]
-        codes = codes.reshape(*children.shape[:2], -1)
-        return frequencies(codes, JUDGED / (2 * len(children)))
+        return frequencies(_inner_codes(draws.children), JUDGED / (2 * len(draws.children)))
 
     def coverage(self, draws: Records, redraws: Redraws) -> Estimate:
         """The share of sampled trees that the trellis has."""
@@ -542,6 +537,12 @@ class _Sampler:
         start = max(trees, key=self.potential.log_weight)
         climbed = local_search(self.potential, start, 0, rng=0, threads=1)
         return self.potential.with_heights(climbed.tree)
+
+
+def _inner_codes(children: SmallArray) -> IntArray:
+    """The clusters of each tree, by code, but for that of all leaves."""
+    codes = cluster_codes(children.reshape(-1, *children.shape[-2:]))[:, :-1]
+    return codes.reshape(*children.shape[:-2], -1)
 
 
 class _Trace:
