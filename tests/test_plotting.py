@@ -36,7 +36,7 @@ from matplotlib.colors import to_hex, to_rgba  # noqa: E402
 from matplotlib.text import Text  # noqa: E402
 
 from hctrellis.plotting.hasse import _spread  # noqa: E402
-from hctrellis.plotting.labels import shorten, text_width  # noqa: E402
+from hctrellis.plotting.labels import shorten, shorten_all, text_width  # noqa: E402
 from hctrellis.plotting.style import PALE, shade  # noqa: E402
 from hctrellis.support.colors import BLUE, ORANGE  # noqa: E402
 
@@ -270,6 +270,16 @@ def test_shortened_text_fits_and_keeps_both_ends(text, room):
     assert cut == "…" or text_width(cut, 9.0) <= room
     ends = [(cut[:k], cut[k + 1 :]) for k, char in enumerate(cut) if char == "…"]
     assert any(text.startswith(head) and text.endswith(tail) for head, tail in ends)
+
+
+def test_names_that_differ_in_the_middle_are_told_apart():
+    names = [f"sample number {k:02d} from a long clinical name" for k in range(20)] + ["W1"]
+    room = text_width("sample number …", 8.0)
+    assert shorten(names[0], 8.0, room) == shorten(names[1], 8.0, room)
+    cut = shorten_all(names, 8.0, room)
+    assert len({*cut}) == len(names) and cut[-1] == "W1"
+    assert all(text_width(text, 8.0) <= room for text in cut)
+    assert all(f"{k:02d}" in text for k, text in enumerate(cut[:-1]))
 
 
 # ---- dendrogram -------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from hctrellis.plotting.style import LABEL_SIZE, PALE, POINTS
@@ -55,6 +56,38 @@ def shorten(text: str, size: float, room: float) -> str:
     return "…"
 
 
+def shorten_all(texts: Sequence[str], size: float, room: float) -> list[str]:
+    """Shorten each, and those that would then read alike to where they differ, if that fits."""
+    cut = [shorten(text, size, room) for text in texts]
+    alike: dict[str, set[str]] = {}
+    for text, short in zip(texts, cut, strict=True):
+        alike.setdefault(short, set()).add(text)
+    for i, text in enumerate(texts):
+        others = [*alike[cut[i]]]
+        if len(others) > 1:
+            start = _shared(others)
+            rest = min(len(other) for other in others) - start
+            end = min(rest, _shared([other[::-1] for other in others]))
+            cut[i] = _around(text, start, len(text) - end, size, room)
+    return cut
+
+
+def _shared(texts: Sequence[str]) -> int:
+    """How many characters all texts begin with."""
+    columns = zip(*texts, strict=False)
+    return sum(1 for _ in takewhile(lambda column: len({*column}) == 1, columns))
+
+
+def _around(text: str, start: int, stop: int, size: float, room: float) -> str:
+    """A part of a text, and as much of what is before it as there is room for."""
+    part = text[start:stop] + ("…" if stop < len(text) else "")
+    for head in range(start, -1, -1):
+        cut = f"{text[:head]}{'…' if head < start else ''}{part}"
+        if text_width(cut, size) <= room:
+            return cut
+    return shorten(part, size, room)
+
+
 def fit_labels(labels: Sequence[str], size: float, room: float) -> tuple[list[str], float]:
     """Labels as text, and their size: smaller until most fit; those still too wide are cut."""
     texts = [printable(label) for label in labels]
@@ -65,7 +98,7 @@ def fit_labels(labels: Sequence[str], size: float, room: float) -> tuple[list[st
     if width > room:
         fitting = (size + ROUNDED_UP) * room / width - ROUNDED_UP
         size = max(min(size, READABLE), fitting)
-    return [literal(shorten(text, size, room)) for text in texts], size
+    return [literal(text) for text in shorten_all(texts, size, room)], size
 
 
 def name_rows(
