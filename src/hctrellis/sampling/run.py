@@ -85,9 +85,11 @@ WATCH = 8  # times the moves that make an independent tree, for the least certai
 WATCH_PART = 1 / 16  # but no more than this part of the moves of the other chains,
 WATCH_RECORDS = 32  # in so many records
 N_LADDERS = 8
-BRIDGE_SWEEPS = 128  # at least, for log Z,
+BRIDGE_SWEEPS = 512  # for log Z,
+FEWEST_SWEEPS = 256  # or no fewer than these, if time is up,
 LOG_PRECISION = 10.0  # whose error is brought to so many times that of probabilities,
-LOG_MOVES = 2  # times the moves of all chains before, at the most
+LOG_MOVES = 4  # times the moves of all chains before, at the most,
+LOG_SHARE, LOG_TIME = 1.2, 2.0  # in no more than these parts of the limit, and of the time before
 FIRST_SWEEPS = 256
 
 
@@ -114,7 +116,8 @@ def sample_posterior(
     potential : Potential
     precision : float
         Sampling ends when the standard error of every cluster of probability 0.05 or more is at
-        most this. That of log Z is brought to ten times this, if twice as many moves are enough.
+        most this. That of log Z is brought to ten times this, if four times as many moves are
+        enough, in no more than twice the time.
     time_limit : float, optional
         Seconds, roughly, after which it ends in any case; compiling is not counted. None means no
         limit.
@@ -478,7 +481,9 @@ class _Sampler:
         if ladders is not None:
             yield of_runs(ladders.log_partitions().tolist())
             return
-        self.say("log Z", 1.2)
+        passed = (time.monotonic() - self.began) / self.limit  # 0 without a limit
+        share = min(LOG_SHARE, LOG_TIME * passed) if passed > 0 else LOG_SHARE
+        self.say("log Z", share)
         ladders = self.make_ladders()
         wanted, n_moves = BRIDGE_SWEEPS, max(2, self.n_moves // 2)
         before = sum(run.final.log_weights.size * len(run.heats) for run in self.runs)
@@ -486,13 +491,19 @@ class _Sampler:
         most = LOG_MOVES * before // (n_moves * N_LADDERS * len(ladders.heats))
         if self.stopped == "interrupted":
             most = 0
+        least = 0.0  # of the error times the root of the sweeps: it may fall as that explains
         while True:
             with suppress(KeyboardInterrupt):
-                while ladders.n_sweeps < wanted and not self.late(1.2):
+                while ladders.n_sweeps < wanted and not self.late(share):
                     ladders.run(REDRAW_RECORDS, n_moves)
-            if ladders.n_sweeps < FEWEST_RECORDS:
+            root = math.sqrt(ladders.n_sweeps)
+            if ladders.n_sweeps < FEWEST_SWEEPS:
                 return
-            yield of_runs(ladders.log_partitions().tolist())
+            found = of_runs(ladders.log_partitions(int(BURN_IN * ladders.n_sweeps)).tolist())
+            if found is None:
+                return
+            least = max(least, root * found.error)
+            yield Estimate(found.value, least / root)
             if ladders.n_sweeps < wanted or wanted >= most:
                 return
             wanted = min(2 * wanted, most)
