@@ -70,7 +70,7 @@ PLAIN_POPULATION = (8, 4)  # the same for potentials that only NumPy can evaluat
 GROWTH_ROUNDS = 12
 GROWTH_SHARE, ANNEAL_SHARE, WALK_SHARE = 0.1, 0.5, 0.85  # of the time, until the end of each stage
 DOUBT_SHARE = 0.65  # of the time, after which chains that disagree give way to tempering
-FIRST_RECORDS = 256  # of each chain, in the first round,
+FIRST_RECORDS = 512  # of each chain, in the first round,
 FEWEST_RECORDS = 24  # unless time is up: what makes BATCHES after the first are left out,
 ENOUGH_RECORDS = 64  # and what can be judged
 MORE = 1.5  # times as many records after each further round
@@ -483,9 +483,9 @@ class _Sampler:
             return
         passed = (time.monotonic() - self.began) / self.limit  # 0 without a limit
         share = min(LOG_SHARE, LOG_TIME * passed) if passed > 0 else LOG_SHARE
-        self.say("log Z", share)
+        self.say("log Z", LOG_SHARE)
         ladders = self.make_ladders()
-        wanted, n_moves = BRIDGE_SWEEPS, max(2, self.n_moves // 2)
+        wanted, allowed, n_moves = BRIDGE_SWEEPS, LOG_SHARE, max(2, self.n_moves // 2)
         before = sum(run.final.log_weights.size * len(run.heats) for run in self.runs)
         before = before * self.n_moves + self.moved * self.n_chains
         most = LOG_MOVES * before // (n_moves * N_LADDERS * len(ladders.heats))
@@ -494,7 +494,7 @@ class _Sampler:
         least = 0.0  # of the error times the root of the sweeps: it may fall as that explains
         while True:
             with suppress(KeyboardInterrupt):
-                while ladders.n_sweeps < wanted and not self.late(share):
+                while ladders.n_sweeps < wanted and not self.late(allowed):
                     ladders.run(REDRAW_RECORDS, n_moves)
             root = math.sqrt(ladders.n_sweeps)
             if ladders.n_sweeps < FEWEST_SWEEPS:
@@ -506,7 +506,7 @@ class _Sampler:
             yield Estimate(found.value, least / root)
             if ladders.n_sweeps < wanted or wanted >= most:
                 return
-            wanted = min(2 * wanted, most)
+            wanted, allowed = min(2 * wanted, most), share
 
     # ---- what is known so far -----------------------------------------------------------------
 
