@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from itertools import chain, repeat
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from gallery import LevelTrellis, built_in, points
 from hctrellis.chains.frequencies import BATCHES, Frequencies, Shares, shares
 from hctrellis.posterior.base import Estimate
 from hctrellis.potentials.constraint import Constraint, conditions
+from hctrellis.sampling import run
 from hctrellis.sampling.partition import agreed, of_coverage, of_runs
 from hctrellis.sampling.posterior import SampledPosterior
 from hctrellis.sampling.redraw import Redraws
@@ -474,6 +476,72 @@ def test_interrupted_chains_keep_what_they_have():
     post = sample_posterior(model, precision=1e-3, rng=2, progress=interrupt)
     assert post.diagnostics.stopped == "interrupted"
     assert post.diagnostics.worst_error > 1e-3
+
+
+def sampled_briefly(model, precision=0.1):
+    return sample_posterior(model, precision, None, max_moves=1, rng=0)
+
+
+def test_log_z_is_brought_to_ten_times_the_precision(monkeypatch):
+    """Where neither annealing nor coverage are precise enough, by ever more sweeps."""
+    monkeypatch.setattr(run, "of_coverage", lambda *_: None)
+    model = built_in(10)["average"]
+    found = []
+    monkeypatch.setattr(run, "LOG_MOVES", 1000)
+    for goal in (3.0, 0.3):
+        monkeypatch.setattr(run, "LOG_PRECISION", goal)
+        found.append(sampled_briefly(model).diagnostics.log_partition)
+        assert found[-1].error <= goal * 0.1
+        assert found[-1].value == pytest.approx(
+            hct.infer(model).log_partition, abs=4 * found[-1].error
+        )
+    assert found[1].estimates["bridge"].error < found[0].estimates["annealing"].error
+    assert [*found[0].estimates] == ["annealing", "bridge"]
+
+
+def test_errors_of_log_z_fall_no_faster_than_the_sweeps_explain(monkeypatch):
+    errors = chain([0.5, 0.4], repeat(0.001))  # of annealing, and of bridges
+    monkeypatch.setattr(run, "of_coverage", lambda *_: None)
+    monkeypatch.setattr(run, "of_runs", lambda values: Estimate(values[0], next(errors)))
+    monkeypatch.setattr(run, "LOG_PRECISION", 0.0)
+    monkeypatch.setattr(run, "LOG_MOVES", 2)
+    seen = []
+    monkeypatch.setattr(
+        run, "agreed", lambda found, bound: seen.append(dict(found)) or agreed(found, bound)
+    )
+    monkeypatch.setattr(run, "BRIDGE_SWEEPS", 256)
+    sampled_briefly(built_in(10)["average"])
+    bridges = [found["bridge"].error for found in seen if "bridge" in found]
+    assert bridges[:2] == pytest.approx([0.4, 0.4 / math.sqrt(2)])
+
+
+def test_interrupted_log_z_keeps_the_probabilities(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.Ladders, "run", interrupt)
+    monkeypatch.setattr(run, "of_coverage", lambda *_: None)
+    post = sampled_briefly(built_in(10)["average"])
+    assert post.is_reliable
+    assert post.log_partition is None and "only annealing" in post.diagnostics.log_partition.reason
+
+
+def test_chains_that_disagree_less_and_less_go_on(monkeypatch):
+    """Rounds in which the disagreement shrinks do not count."""
+
+    def always(found, _):
+        return found.means == found.means.max()
+
+    monkeypatch.setattr(run, "uncertain", always)
+    monkeypatch.setattr(run._Sampler, "temper", lambda self: pytest.fail("no tempering"))
+    monkeypatch.setattr(run._Sampler, "doubtful", lambda *_: False)
+    model, budget = built_in(10)["average"], 50_000
+    monkeypatch.setattr(run, "STUCK", math.inf)
+    patient = sample_posterior(model, 0.1, None, max_moves=budget, rng=0).diagnostics
+    monkeypatch.setattr(run, "STUCK", 0.0)
+    hasty = sample_posterior(model, 0.1, None, max_moves=budget, rng=0).diagnostics
+    assert (patient.stopped, hasty.stopped) == ("moves", "doubt")
+    assert hasty.n_moves < budget / 3 < budget <= patient.n_moves
 
 
 def test_infer_samples_beyond_the_exact_limit():
