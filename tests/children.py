@@ -8,6 +8,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
 TESTS = Path(__file__).parent
+SELDOM = "import gc; gc.set_threshold(20_000)\n"
+"""Search for garbage as seldom as the tests themselves do: see `conftest.py`."""
 
 
 def surroundings(**changes):
@@ -22,7 +24,7 @@ def start(code, *arguments, **options):
     environment = options.pop("environment", {})
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", SELDOM + code, *map(str, arguments)],
         env=surroundings(**environment),
         **pipes | {"start_new_session": True} | options,
     )
