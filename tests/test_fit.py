@@ -80,7 +80,8 @@ def test_functions_have_parameters(compiled):
     import numba
 
     function = numba.njit(plain) if compiled else plain
-    tables = [np.column_stack([np.sin(np.arange(4) + k), np.ones(4)]) for k in range(4)]
+    three = np.arange(3)  # leaves, which need the kernel of small clusters alone
+    tables = [np.column_stack([np.sin(three + k), 1.0 + three]) for k in range(4)]
 
     def make(table):
         return hct.FunctionPotential(function, table, params={"a": 0.5, "b": 0.2})
@@ -112,7 +113,7 @@ def test_functions_with_parameters_are_compiled_once():
     import numba
 
     model = hct.FunctionPotential(
-        numba.njit(plain), np.arange(10.0).reshape(5, 2) + 1, params={"a": 0.5, "b": 0.2}
+        numba.njit(plain), np.arange(6.0).reshape(3, 2) + 1, params={"a": 0.5, "b": 0.2}
     )
     hct.infer(model)
     known = len(bind._load.table)
