@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import gallery
 import hctrellis as hct
+from hctrellis.batch import lanes
 from hctrellis.batch.slopes import DataSets, log_partitions
 from hctrellis.cli.app import app
 from hctrellis.fit.run import ONE_SIGMA
@@ -122,8 +123,12 @@ def test_functions_with_parameters_are_compiled_once():
     assert len(bind._load.table) == known
 
 
-def test_four_parameters_side_by_side():
-    """Of contrasts; Z is a density of the table if all columns count."""
+def test_four_parameters(monkeypatch):
+    """Of contrasts; Z is a density of the table if all columns count.
+
+    One table at a time: `interpreted.py` has them side by side, which takes long to compile.
+    """
+    monkeypatch.setattr(lanes, "MOST_LEAVES", 0)
     tables = [gallery.points(5, seed, 3) for seed in range(3)]
     given = {"sigma": 0.7, "tau": 1.1, "gamma": 0.9, "nu": 5.0}
 
