@@ -44,7 +44,7 @@ SLOW = [
     "density",
     "simulate",
 ]
-"""Files of tests that take longest, the slowest first, so that no worker waits for another at the
+"""Files of tests that take long, before all others, so that no worker waits for another at the
 end. While the first compiles what nearly all use, others that compile little of it run beside it,
 and those that start many programs come when most kernels are on disk: what two workers want at the
 same time is compiled twice."""
