@@ -422,11 +422,26 @@ print(sum(terms.kernel(*terms.upward).solve_low.stats.cache_hits.values()))
 # ---- without the compiler ---------------------------------------------------------------------
 
 
-INTERPRETED = ("interpreted.py", "test_lanes.py", "test_scales.py")
+INTERPRETED = (
+    "interpreted.py",
+    "test_lanes.py",
+    "test_scales.py",
+    "test_read_trees.py",
+    "test_batch.py::test_trees_that_are_not_plain",
+    "test_clades.py::test_contexts_are_counted",
+    "test_clades.py::test_contexts_lean_on_shorter_ones",
+    "test_clades.py::test_smoothing_reaches_what_was_not_seen",
+    "test_grow.py::test_rounds_instead_of_time",
+    "test_runs.py::test_common_ancestor_heights",
+    "test_runs.py::test_each_rule_takes_the_best_tree",
+    "test_sparse.py::test_structure",
+    "test_sparse.py::test_validate",
+)
+"""Tests of kernels on small inputs; what else kernels need is in `interpreted.py`."""
 
 
 def test_kernels_without_jit():
-    """The templates are plain Python: see `interpreted.py`."""
+    """Kernels are plain Python, too, in which an index out of bounds is an error."""
     tests = [Path(__file__).with_name(name) for name in INTERPRETED]
     variables = os.environ | {"PYTHONPATH": str(SOURCE), "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]

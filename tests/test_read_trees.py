@@ -251,6 +251,23 @@ def test_roots_move_nothing_else(tmp_path_factory, n, unrooted, seed):
         assert depth[-1] == pytest.approx(far / 2)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a:1,b:-9);",
+        "((a:-5,b:-6):-7,(c:-1,d:-2):-3);",
+        "(a:-2,b:3,(c:-4,d:-1):2);",
+        "((a:1,b:2):-3,(c:-1,d:4):1);",
+    ],
+)
+def test_the_middle_of_negative_lengths(tmp_path, text):
+    """The root is somewhere, and distances between leaves stay."""
+    path = write(tmp_path, text)
+    plain = hct.read_trees(path, 0, rooting="written", multifurcations="resolve")
+    middle = hct.read_trees(path, 0, rooting="midpoint")
+    np.testing.assert_allclose(distances(middle, 0), distances(plain, 0), atol=1e-12)
+
+
 def test_outgroups_of_several_leaves(tmp_path):
     text = "((a:1,b:1):1,(c:1,(d:1,e:1):1):1); ((a:1,d:1):1,(c:1,(b:1,e:1):1):1);"
     runs = hct.read_trees(write(tmp_path, text), 0, outgroup=["d", "c", "e"])

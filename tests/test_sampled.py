@@ -50,7 +50,7 @@ def test_probabilities_are_those_of_the_full_trellis(pairs, name):
         abs(row.probability - exact.cluster_probability(row.cluster)) / row.error for row in table
     ]
     assert max(off) < 5
-    assert np.mean(np.array(off) < 2) > 0.85
+    assert np.mean(np.array(off) < 2) > 0.8
     assert max(row.error for row in table) <= 0.01
     missing = [row for row in exact.cluster_probabilities(0.1) if row.probability > 0.1]
     assert {row.cluster for row in missing} <= {row.cluster for row in table}
@@ -119,7 +119,7 @@ def test_splits_are_those_of_the_full_trellis(pairs, name):
         for row in table
         if row.probability >= 0.05
     ]
-    assert len(off) >= 5 and max(off) < 5 and np.mean(np.array(off) < 2) > 0.85
+    assert len(off) >= 5 and max(off) < 5 and np.mean(np.array(off) < 2) > 0.8
     assert {(row.left, row.right) for row in known if row.probability > 0.1} <= {
         (row.left, row.right) for row in table
     }

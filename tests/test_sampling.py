@@ -67,10 +67,15 @@ def moves(tree, weights):
             others = {c | s if c > x else c for c in rest}
             new = frozenset(c for c in {*others, *inside, x | s} if len(c) > 1)
             found[new] = np.exp(weights[new])
-        total = sum(found.values())
-        if total == 0:
-            found, total = {tree: 1.0}, 1.0
-        yield {new: p * weight / total for new, weight in found.items()}
+        own = found.pop(tree)
+        total = own + sum(found.values())
+        found = {
+            new: weight / (total - own) * min(1, (total - own) / (total - weight))
+            for new, weight in found.items()
+            if weight > 0
+        }
+        found[tree] = 1 - sum(found.values())
+        yield {new: p * share for new, share in found.items()}
     yield {tree: 1 - sum(chance(s, tree) for s in nodes if s != everything)}
 
 
@@ -126,16 +131,18 @@ def test_all_moves_between_all_trees(n):
     order = np.argsort(keys)
     chosen, chances = grid(n)
     chains = Chains(potential, 1)
-    matrix = np.zeros((len(trees), len(trees)))
+    by_leaf = np.zeros((n, len(trees), len(trees)))
+    leaves = (chosen[:, 0, 0, 0] * n).astype(int)
     for k, start in enumerate(starts):
         found = chains.run_with(np.repeat(start[None], len(chosen), axis=0), 1.0, chosen)
         ends = order[np.searchsorted(keys[order], tree_keys(found.children[:, 0]))]
-        matrix[k] = np.bincount(ends, chances, minlength=len(trees))
+        np.add.at(by_leaf[:, k], (leaves, ends), chances)
     p = np.exp([weights[tree] for tree in trees])
     p /= p.sum()
-    flows = p[:, None] * matrix
-    np.testing.assert_allclose(flows.sum(axis=0), p, atol=1 / GRID * p.max())  # stationary
-    np.testing.assert_allclose(flows, flows.T, atol=1 / GRID * p.max())  # reversible
+    for flows in n * p[:, None] * by_leaf:  # of each leaf alone: they take turns
+        np.testing.assert_allclose(flows.sum(axis=0), p, atol=3 / GRID * p.max())  # stationary
+        np.testing.assert_allclose(flows, flows.T, atol=1 / GRID * p.max())  # reversible
+    matrix = by_leaf.sum(axis=0)
     number = {tree: k for k, tree in enumerate(trees)}
     for k in range(0, len(trees), max(1, len(trees) // 50)):  # as defined
         expected = np.zeros(len(trees))
@@ -344,6 +351,18 @@ def group_codes(n, kind):
 
     codes = leaf_codes(n)
     return [np.bitwise_xor.reduce(codes[kind == k]) for k in np.unique(kind)]
+
+
+def test_leaves_take_turns():
+    chains = Chains(built_in(9)["average"], 1)
+    parts = [chains.numbers(3, 4, 5, np.random.default_rng(k)).reshape(3, 20, 2) for k in range(9)]
+    found = np.concatenate(parts, axis=1) * 9
+    leaves, sizes = found[..., 0].astype(int), found[..., 0] % 1
+    for row in leaves.reshape(-1, 9):
+        assert set(row) == set(range(9))
+    assert found.max() < 9
+    assert [sizes.mean(), sizes.std()] == pytest.approx([0.5, 12**-0.5], abs=0.05)
+    assert len({*sizes[:, 0]}) == 3  # not the same for all chains
 
 
 def test_threads_do_not_change_chains():

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PENALTY = 10.0  # of a forbidden split, times heat / (1 - heat)
 LEAVES_MOVED = 2_000_000  # moves times leaves of one call, which Ctrl-C has to wait for
 PLAIN_MOVED = 2_000  # the same for potentials that only NumPy can evaluate
+GOLDEN = (5**0.5 - 1) / 2  # its multiples are spread evenly over the circle, however many
+BELOW_1 = 1 - 2**-53
 
 
 class LateError(Exception):
@@ -73,6 +75,8 @@ class Chains:
         self.is_compiled = not isinstance(self._model, PlainModel)
         workers = (threads or default_threads()) if self.is_compiled else 1
         self._rooms = [self._room() for _ in range(workers)]
+        self._leaves = np.random.default_rng(0).permutation(potential.n_leaves)
+        self._n_turns = 0
         self._pool = ThreadPoolExecutor(workers)
 
     def _room(self) -> tuple[object, ...]:
@@ -114,10 +118,29 @@ class Chains:
             if first > 0 and late():
                 raise LateError
             count = min(at_once, n_records - first)
-            uniforms = rng.random((len(starts), count, n_moves, 2))
+            uniforms = self.numbers(len(starts), count, n_moves, rng)
             found.append(self.run_with(starts, heats, uniforms))
             starts = found[-1].children[:, -1]
         return joined(found)
+
+    def numbers(
+        self, n_chains: int, n_records: int, n_moves: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Numbers for `run_with`, where leaves take turns at saying which subtree is moved.
+
+        So do the sizes of these subtrees, from one turn of a leaf to the next. Each leaf's moves
+        leave the posterior as it is, so their order is free, and clusters are renewed at regular
+        intervals, which halves the number of moves that random ones would take. Where a subtree
+        goes to, and the size that the first turns begin with, are random.
+        """
+        n = len(self._leaves)
+        found = rng.random((n_chains, n_records, n_moves, 2))
+        turns = self._n_turns + np.arange(n_records * n_moves).reshape(n_records, n_moves)
+        self._n_turns += turns.size
+        leaves = self._leaves[turns % n]
+        sizes = (found[:, :1, :1, 0] + GOLDEN * (leaves + turns // n)) % 1.0
+        found[..., 0] = np.minimum((leaves + sizes) / n, BELOW_1)
+        return found
 
     def run_with(
         self, starts: SmallArray, heats: float | Sequence[float] | FloatArray, uniforms: FloatArray

@@ -27,8 +27,7 @@ from hctrellis.support.imports import ONE_AT_A_TIME
 if TYPE_CHECKING:
     from hctrellis.support.types import FloatArray, IntArray, SmallArray
 
-BENNETT_STEPS = 200
-BENNETT_TOLERANCE = 1e-10
+TOLERANCE = 1e-9
 
 
 class Ladders:
@@ -41,6 +40,8 @@ class Ladders:
         The tree at each heat.
     round_trips : int64 array, shape (ladders,)
         How many trees drawn at heat 0 have arrived at heat 1, each drawn later than the one before.
+    n_sweeps : int
+        Of each ladder, so far.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Ladders:
         self._rng = rng
         self._origins = np.full(trees.shape[:2], -1)  # the sweep in which a tree was drawn
         self._arrived = np.full(len(trees), -1)  # the latest of those that have reached heat 1
-        self._n_sweeps = 0
+        self.n_sweeps = 0
         self._works: list[FloatArray] = []
         k = len(self.heats) - 1
         self._accepted, self._tried = np.zeros(k), np.zeros(k)
@@ -70,7 +71,7 @@ class Ladders:
     def _sweep(self, n_moves: int) -> Records:
         n_ladders, n_rungs, *shape = self.trees.shape
         self.trees[:, 0] = self._chains.uniform(n_ladders, self._rng)
-        self._origins[:, 0] = self._n_sweeps
+        self._origins[:, 0] = self.n_sweeps
         flat = self.trees.reshape(-1, *shape)
         found = self._chains.run(flat, np.tile(self.heats, n_ladders), self._rng, 1, n_moves)
         self.trees = found.children.reshape(self.trees.shape).copy()
@@ -85,7 +86,7 @@ class Ladders:
         new = self._origins[:, -1] > self._arrived
         self.round_trips += new
         self._arrived = np.where(new, self._origins[:, -1], self._arrived)
-        self._n_sweeps += 1
+        self.n_sweeps += 1
         top = order[:, -1:]
         return Records(
             self.trees[:, -1:],
@@ -106,7 +107,7 @@ class Ladders:
         chances = np.exp(np.minimum(gains, 0.0))
         uniforms = self._rng.random(chances.shape)
         order = np.tile(np.arange(k + 1), (len(self.trees), 1))
-        for i in range(self._n_sweeps % 2, k, 2):
+        for i in range(self.n_sweeps % 2, k, 2):
             self._tried[i] += 1
             self._accepted[i] += chances[i].mean()
             swapped = uniforms[i] < chances[i]
@@ -135,6 +136,7 @@ def bennett(forward: FloatArray, backward: FloatArray) -> float:
     2.0
     """
     with ONE_AT_A_TIME:
+        from scipy.optimize import brentq
         from scipy.special import expit
 
     forward, backward = (np.nan_to_num(w, nan=-np.inf) for w in (forward, backward))
@@ -143,10 +145,10 @@ def bennett(forward: FloatArray, backward: FloatArray) -> float:
     if len(finite) == 0:
         return -math.inf
     low, high = float(finite.min()) - 1, float(finite.max()) + 1
-    for _ in range(BENNETT_STEPS):
-        x = (low + high) / 2
-        excess = expit(forward - x).mean() - expit(backward + x).mean()
-        low, high = (x, high) if excess > 0 else (low, x)
-        if high - low < BENNETT_TOLERANCE:
-            break
-    return (low + high) / 2
+
+    def excess(x: float) -> float:
+        return float(expit(forward - x).mean() - expit(backward + x).mean())
+
+    if excess(low) <= 0:
+        return low
+    return high if excess(high) >= 0 else float(brentq(excess, low, high, xtol=TOLERANCE))

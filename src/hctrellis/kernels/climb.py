@@ -356,13 +356,14 @@ def weigh_places(s, tree, table, model, splits):
     add_gains(depth, count, tree, splits)
     for x in tree.order[:depth]:
         tree.rows[x] = x
-    return left_over, count, fine
+    return left_over, depth, count, fine
 
 
 @jit
 def weigh_moves(s, tree, table, model, splits):
     """The same, for Python."""
-    return weigh_places(s, tree, table, model, splits)
+    old, _depth, count, fine = weigh_places(s, tree, table, model, splits)
+    return old, count, fine
 
 
 @lean
@@ -504,7 +505,7 @@ def climb(most, tree, table, model, splits, rng):
         tree.waiting[s] = False
         if tree.nodes[s, UP] < 0:
             continue
-        old, count, fine = weigh_places(s, tree, table, model, splits)
+        old, _depth, count, fine = weigh_places(s, tree, table, model, splits)
         new = best_place(count, tree)
         fewer = tree.bars[0, new] - tree.bars[0, old]
         gain = tree.gain[0, new] - tree.gain[0, old]
@@ -523,7 +524,7 @@ def perturb(tree, table, model, splits, rng):
         s = draw(tree.codes.size, rng)
         if tree.nodes[s, UP] < 0:
             continue
-        old, count, good = weigh_places(s, tree, table, model, splits)
+        old, _depth, count, good = weigh_places(s, tree, table, model, splits)
         new = tree.order[draw(count, rng)]
         fine = fine and good
         if new == old:

@@ -1,14 +1,18 @@
-"""Markov chains over trees: a random subtree is cut, and its new place is drawn.
+"""Markov chains over trees: a subtree is cut, and another place for it is drawn.
 
-A template (see `bind`) on top of `climb`. The subtree is at a node s: a leaf, uniform among all,
-or what is reached from it by one or more steps up, each made with the probability CLIMB (if that
-is the root, nothing is moved). Its new place is drawn from all places, in proportion to the weights
-of the trees that they make. Neither the set of places nor the probability of s, which is that of
-coming to s from its own leaves, depends on where s was, so each move draws from the posterior of a
-tree given all but the place of one subtree: it is reversible, and leaves the posterior as it is.
+A template (see `bind`) on top of `climb`. The subtree is at a node s: a leaf, or what is reached
+from it by one or more steps up, each made with the probability CLIMB (if that is the root, nothing
+is moved). Another place for it is drawn from all places but its own, in proportion to the weights
+of the trees that they make, and taken with the probability
 
-With CLIMB = 1/2 all nodes would be as probable (the sum of 2^-depth over the leaves of a binary
-tree is 1). Small subtrees are preferred since they have more to choose from.
+    min(1, (sum of all weights but the old one) / (sum of all weights but the new one)).
+
+Neither the set of places nor the probability of s depends on where s was, so for each leaf this is
+a move between the places of one subtree, and nothing else. It is reversible, leaves the posterior
+as it is, and changes the tree more often than a draw from all places would.
+
+Reference: J. S. Liu, Peskun's theorem and a modified discrete-state Gibbs sampler, Biometrika 83
+(1996) 681.
 
 Weights may be tempered: a tree weighs weight^heat, and each forbidden split multiplies it by
 e^bar. With heat 1 and bar -inf this is the posterior.
@@ -31,13 +35,17 @@ from hctrellis.kernels.elementary import exp2
 from hctrellis.support.arrays import LEFT, RIGHT, UP
 from hctrellis.support.logs import LOG2E
 
-CLIMB = 1 / 3  # the probability of a step up to a larger subtree
+CLIMB = 1 / 4  # the probability of a step up to a larger subtree
 NEGLIGIBLE = -64.0  # log2 of a share that no sum of doubles notices
 
 
 @lean
-def draw_place(count, heat, bar, uniform, tree):
-    """Draw a place for the subtree that was cut, by a number from 0 to 1."""
+def draw_place(old, count, heat, bar, uniform, tree):
+    """Draw a place for the subtree that was cut, by a number from 0 to 1; order[old] was its own.
+
+    Another one is proposed, in proportion to the weights of all others, and taken with the
+    probability that leaves the distribution as it is.
+    """
     gain, bars, shares = tree.gain[0], tree.bars[0], tree.shares
     places = tree.order[:count]
     if tree.barred[0]:
@@ -55,16 +63,20 @@ def draw_place(count, heat, bar, uniform, tree):
     for k in range(count):
         share = (shares[k] - top) * LOG2E
         shares[k] = exp2(share) if share > NEGLIGIBLE else 0.0
+    own, shares[old] = shares[old], 0.0
+    others = 0.0
+    for k in range(count):
+        others += shares[k]
+    wanted = uniform * others
     total = 0.0
     for k in range(count):
-        total += shares[k]
-    wanted = uniform * total
-    total = 0.0
-    for k in range(count):
+        before = total
         total += shares[k]
         if total > wanted:
-            return places[k]
-    return places[count - 1]
+            again = (wanted - before) / shares[k]  # a number from 0 to 1 as well
+            taken = again * (others - shares[k] + own) < others
+            return places[k] if taken else places[old]
+    return places[old]
 
 
 @lean
@@ -85,8 +97,8 @@ def move_subtree(heat, bar, uniforms, tree, table, model, splits):
     s = draw_subtree(uniforms[0], tree)
     if tree.nodes[s, UP] < 0:
         return True
-    old, count, fine = weigh_places(s, tree, table, model, splits)
-    new = draw_place(count, heat, bar, uniforms[1], tree)
+    old, depth, count, fine = weigh_places(s, tree, table, model, splits)
+    new = draw_place(depth, count, heat, bar, uniforms[1], tree)
     if new == old:
         insert(s, old, tree.nodes)
         return fine

@@ -72,7 +72,7 @@ def read_newick(text, ends, children, read):
                 stack[height] = -1
                 height += 1
             elif ord("0") <= char <= ord("9") and before and height < stack.size - 1:
-                leaf = char - ord("0")
+                leaf = np.int64(char) - ord("0")
                 fine = leaf > 0 or at == ends[t] or not ord("0") <= text[at] <= ord("9")
                 while at < ends[t] and ord("0") <= text[at] <= ord("9") and leaf < n:
                     leaf = 10 * leaf + text[at] - ord("0")

@@ -98,10 +98,13 @@ def outgroup_branch(order, end, parents, leaves, outside, n_outside, n, inside, 
 
 @inner
 def middle_branch(order, end, parents, lengths, leaves, depths, ends_):
-    """The node on whose branch the middle of the longest path lies, and how far above it."""
-    longest, deepest = -1.0, -1
+    """The node on whose branch the middle of the longest path lies, and how far above it.
+
+    Lengths may be negative: whether a node has been reached is told by `ends_`, not by its depth.
+    """
+    longest, deepest = 0.0, -1
     for k in range(end):
-        depths[order[k]] = -1.0
+        ends_[order[k]] = -1
     for k in range(end - 1, -1, -1):
         v = order[k]
         if leaves[v] >= 0:
@@ -109,10 +112,10 @@ def middle_branch(order, end, parents, lengths, leaves, depths, ends_):
         p = parents[v]
         if p >= 0:
             reach = depths[v] + lengths[v]
-            if depths[p] >= 0.0 and depths[p] + reach > longest:
+            if ends_[p] >= 0 and (deepest < 0 or depths[p] + reach > longest):
                 longest = depths[p] + reach
                 deepest = ends_[v] if reach > depths[p] else ends_[p]
-            if reach > depths[p]:
+            if ends_[p] < 0 or reach > depths[p]:
                 depths[p], ends_[p] = reach, ends_[v]
     v, left = deepest, longest / 2
     while parents[v] >= 0 and left > lengths[v] and parents[parents[v]] >= 0:

@@ -27,6 +27,7 @@ LEAST_ANCESTORS = 5  # of an annealing, per run, on average
 LEAST_COVERAGE = 0.01
 LARGEST_RELATIVE_ERROR = 0.3  # of a coverage whose logarithm is taken
 AGREEMENT = 3.0  # standard errors of a difference that chance hardly exceeds
+WIDEST = 4.0  # a variance of log Z beyond which its bias is not estimated
 SLACK = 0.02  # differences below this do not count
 
 
@@ -54,7 +55,8 @@ def of_runs(log_partitions: Sequence[float]) -> Estimate | None:
     """The estimate of independent runs whose exponentials have the mean Z; None if one failed.
 
     The standard error is enlarged, since so few runs know their spread only roughly: three of it
-    are exceeded as rarely as with a normal distribution.
+    are exceeded as rarely as with a normal distribution. It counts the bias of the logarithm of a
+    mean, too, which is that of normal deviates.
     """
     with ONE_AT_A_TIME:
         from scipy.stats import norm, t
@@ -65,7 +67,9 @@ def of_runs(log_partitions: Sequence[float]) -> Estimate | None:
     top = float(values.max())
     mean = top + math.log(np.exp(values - top).mean())
     wider = float(t.ppf(0.995, len(values) - 1) / norm.ppf(0.995))
-    return Estimate(mean, float(values.std(ddof=1)) / math.sqrt(len(values)) * wider)
+    variance = float(values.var(ddof=1))
+    bias = math.expm1(min(variance, WIDEST)) / (2 * len(values))
+    return Estimate(mean, math.hypot(wider * math.sqrt(variance / len(values)), bias))
 
 
 def of_coverage(log_partition: float, coverage: Estimate, unseen: float = 0.0) -> Estimate | None:

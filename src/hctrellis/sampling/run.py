@@ -5,14 +5,15 @@
 3. Chains run from all starts until every probability is known well enough.
 4. If chains disagree, or too few lineages survived the annealing to show that they agree, parallel
    tempering takes their place.
-5. Where a second estimate of log Z is missing, a short run of parallel tempering gives it.
+5. Where a second estimate of log Z is missing, or the first ones are not precise enough, parallel
+   tempering gives another.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,7 +28,13 @@ from hctrellis.chains.temper import Ladders
 from hctrellis.clusters import show_cluster
 from hctrellis.posterior.base import Estimate, NoTreeError
 from hctrellis.potentials.base import Potential
-from hctrellis.sampling.partition import LEAST_ANCESTORS, agreed, of_coverage, of_runs
+from hctrellis.sampling.partition import (
+    LEAST_ANCESTORS,
+    LogPartition,
+    agreed,
+    of_coverage,
+    of_runs,
+)
 from hctrellis.sampling.posterior import SampledPosterior, place_masks
 from hctrellis.sampling.redraw import Redraws
 from hctrellis.sampling.verdict import (
@@ -67,7 +74,8 @@ FIRST_RECORDS = 256  # of each chain, in the first round,
 FEWEST_RECORDS = 24  # unless time is up: what makes BATCHES after the first are left out,
 ENOUGH_RECORDS = 64  # and what can be judged
 MORE = 1.5  # times as many records after each further round
-PATIENCE = 3  # rounds in which chains may disagree before they give way
+PATIENCE = 3  # rounds in which chains may disagree before they give way, not counting those
+STUCK = 0.9  # in which their disagreement shrinks to this part of what it was before
 BURN_IN = 1 / 8  # of each chain
 MOST_ENTRIES = 40_000_000  # clusters of all trees that are kept; beyond it every second tree goes
 REDRAW_COVERAGE = 0.05  # of the posterior, by the trellis, from which chains are redrawn
@@ -76,8 +84,12 @@ WATCHED = 64  # annealed trees from which chains are run apart, at the most,
 WATCH = 8  # times the moves that make an independent tree, for the least certain cluster,
 WATCH_PART = 1 / 16  # but no more than this part of the moves of the other chains,
 WATCH_RECORDS = 32  # in so many records
-N_LADDERS = 4
-BRIDGE_SWEEPS = 128
+N_LADDERS = 8
+BRIDGE_SWEEPS = 512  # for log Z,
+FEWEST_SWEEPS = 256  # or no fewer than these, if time is up,
+LOG_PRECISION = 10.0  # whose error is brought to so many times that of probabilities,
+LOG_MOVES = 4  # times the moves of all chains before, at the most,
+LOG_SHARE, LOG_TIME = 1.2, 2.0  # in no more than these parts of the limit, and of the time before
 FIRST_SWEEPS = 256
 
 
@@ -95,7 +107,7 @@ def sample_posterior(
 ) -> SampledPosterior:
     """Sample the posterior over all trees, for any number of leaves.
 
-    Chains move one subtree at a time: its new place is drawn from all places, in proportion to the
+    Chains move one subtree at a time: another place is drawn from all places, in proportion to the
     weight of the resulting tree. Half of them start from trees annealed from uniform ones, half
     from the trees of a grown trellis. If they disagree, parallel tempering takes their place.
 
@@ -104,7 +116,8 @@ def sample_posterior(
     potential : Potential
     precision : float
         Sampling ends when the standard error of every cluster of probability 0.05 or more is at
-        most this.
+        most this. That of log Z is brought to ten times this, if four times as many moves are
+        enough, in no more than twice the time.
     time_limit : float, optional
         Seconds, roughly, after which it ends in any case; compiling is not counted. None means no
         limit.
@@ -232,7 +245,7 @@ class _Sampler:
             flagged = uncertain(found, np.ones(N_LADDERS, bool))
             coverage = None if redraws is None else self.coverage(draws, redraws)
         bound = growth.trace[-1].log_partition
-        estimates = self.log_partitions(bound, None if flagged.any() else coverage)
+        log_partition = self.log_partition(bound, None if flagged.any() else coverage)
         doubts = _doubts(draws, found, flagged)
         worst, effective = self.known(found, draws)
         diagnostics = Diagnostics(
@@ -249,7 +262,7 @@ class _Sampler:
             redrawn=self.redrawn,
             round_trips=self.round_trips,
             doubts=doubts,
-            log_partition=agreed(estimates, bound),
+            log_partition=log_partition,
             reasons=self.reasons(doubts, effective[0]),
             is_compiled=self.chains.is_compiled,
             stopped=self.stopped,
@@ -310,7 +323,7 @@ class _Sampler:
     def walk(self, starts: SmallArray, tempered: BoolArray, redraws: Redraws | None) -> Records:
         """Run chains until every probability is known well enough, or there is no more time."""
         trace = _Trace(self.potential.n_leaves, self.n_moves)
-        trees, wanted, patience = starts, FIRST_RECORDS, PATIENCE
+        trees, wanted, patience, before = starts, FIRST_RECORDS, PATIENCE, math.inf
         self.redrawn = False
         self.moved = 0
         with suppress(KeyboardInterrupt):
@@ -329,8 +342,10 @@ class _Sampler:
                 found = self.count(trace.kept())
                 worst, _ = self.known(found, trace.kept())
                 self.report(worst)
-                doubtful = bool(uncertain(found, tempered).any())
-                patience -= doubtful
+                apart = np.ptp(found.by_chain[:, uncertain(found, tempered)], axis=0).max(initial=0)
+                doubtful = bool(apart > 0)
+                patience -= doubtful and apart > STUCK * before
+                before = apart if doubtful else math.inf
                 if doubtful and (patience < 0 or self.late(DOUBT_SHARE)):
                     self.stopped = "doubt"
                 elif worst <= self.precision and not doubtful:
@@ -389,7 +404,7 @@ class _Sampler:
         step = math.ceil(moves / WATCH_RECORDS)
         try:
             records = self.chains.run(starts, 1.0, self.rng, WATCH_RECORDS, step, self.late)
-        except LateError:
+        except (LateError, KeyboardInterrupt):
             return np.empty(0, np.int64)
         self.n_watched = len(starts)
         return kept_elsewhere(found, _inner_codes(records.children))
@@ -440,30 +455,58 @@ class _Sampler:
         self.ladders = Ladders(self.chains, np.array(self.runs[0].heats), trails, self.rng)
         return self.ladders
 
-    def log_partitions(self, bound: float, coverage: Estimate | None) -> dict[str, Estimate]:
+    def log_partition(self, bound: float, coverage: Estimate | None) -> LogPartition:
         """log Z by all ways that can be defended."""
-        found: dict[str, Estimate | None] = {}
+        found: dict[str, Estimate] = {}
         if self.runs and self.n_lineages >= LEAST_ANCESTORS * len(self.runs):
-            found["annealing"] = of_runs([run.log_partition for run in self.runs])
+            _put(found, "annealing", of_runs([run.log_partition for run in self.runs]))
         if coverage is not None:
             visits = self.n_lineages if self.round_trips is None else sum(self.round_trips)
-            found["coverage"] = of_coverage(bound, coverage, 1 / max(1, visits))
-        enough = sum(each is not None for each in found.values()) >= 2
-        if self.runs and (not enough or self.ladders is not None):
-            found["bridge"] = self.bridge()
-        return {name: each for name, each in found.items() if each is not None}
+            _put(found, "coverage", of_coverage(bound, coverage, 1 / max(1, visits)))
+        if not self.runs or (self.is_enough(agreed(found, bound)) and self.ladders is None):
+            return agreed(found, bound)
+        for estimate in self.bridges():
+            _put(found, "bridge", estimate)
+            if self.is_enough(agreed(found, bound)):
+                break
+        return agreed(found, bound)
 
-    def bridge(self) -> Estimate | None:
-        """log Z from the heats of parallel tempering, which is run if it was not."""
+    def is_enough(self, found: LogPartition) -> bool:
+        """Whether log Z is known as well as it is asked for."""
+        return found.error is not None and found.error <= LOG_PRECISION * self.precision
+
+    def bridges(self) -> Iterator[Estimate | None]:
+        """log Z from the heats of parallel tempering, by ever more sweeps if it was not run yet."""
         ladders = self.ladders
-        if ladders is None:
-            self.say("log Z", 1.2)
-            ladders = self.make_ladders()
-            for _ in range(BRIDGE_SWEEPS // REDRAW_RECORDS):
-                ladders.run(REDRAW_RECORDS, self.n_moves)
-                if self.late(1.2):
-                    break
-        return of_runs(ladders.log_partitions().tolist())
+        if ladders is not None:
+            yield of_runs(ladders.log_partitions().tolist())
+            return
+        passed = (time.monotonic() - self.began) / self.limit  # 0 without a limit
+        share = min(LOG_SHARE, LOG_TIME * passed) if passed > 0 else LOG_SHARE
+        self.say("log Z", share)
+        ladders = self.make_ladders()
+        wanted, n_moves = BRIDGE_SWEEPS, max(2, self.n_moves // 2)
+        before = sum(run.final.log_weights.size * len(run.heats) for run in self.runs)
+        before = before * self.n_moves + self.moved * self.n_chains
+        most = LOG_MOVES * before // (n_moves * N_LADDERS * len(ladders.heats))
+        if self.stopped == "interrupted":
+            most = 0
+        least = 0.0  # of the error times the root of the sweeps: it may fall as that explains
+        while True:
+            with suppress(KeyboardInterrupt):
+                while ladders.n_sweeps < wanted and not self.late(share):
+                    ladders.run(REDRAW_RECORDS, n_moves)
+            root = math.sqrt(ladders.n_sweeps)
+            if ladders.n_sweeps < FEWEST_SWEEPS:
+                return
+            found = of_runs(ladders.log_partitions(int(BURN_IN * ladders.n_sweeps)).tolist())
+            if found is None:
+                return
+            least = max(least, root * found.error)
+            yield Estimate(found.value, least / root)
+            if ladders.n_sweeps < wanted or wanted >= most:
+                return
+            wanted = min(2 * wanted, most)
 
     # ---- what is known so far -----------------------------------------------------------------
 
@@ -537,6 +580,12 @@ class _Sampler:
         start = max(trees, key=self.potential.log_weight)
         climbed = local_search(self.potential, start, 0, rng=0, threads=1)
         return self.potential.with_heights(climbed.tree)
+
+
+def _put(estimates: dict[str, Estimate], name: str, found: Estimate | None) -> None:
+    """Keep an estimate if there is one."""
+    if found is not None:
+        estimates[name] = found
 
 
 def _inner_codes(children: SmallArray) -> IntArray:
