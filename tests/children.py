@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
 TESTS = Path(__file__).parent
+SELDOM = "import gc; gc.set_threshold(20_000)\n"
+"""Search for garbage as seldom as the tests themselves do: see `conftest.py`."""
 
 
 def surroundings(**changes):
@@ -22,7 +25,7 @@ def start(code, *arguments, **options):
     environment = options.pop("environment", {})
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", SELDOM + code, *map(str, arguments)],
         env=surroundings(**environment),
         **pipes | {"start_new_session": True} | options,
     )
@@ -39,3 +42,11 @@ def run(code, *arguments, **options):
 def told(printed):
     """The lines of JSON that a program has printed, by their names."""
     return dict(json.loads(line) for line in printed.splitlines() if line.startswith("["))
+
+
+def die_once(chunk, flag):
+    """What a worker does that is killed in the middle of its work, the first time."""
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return chunk

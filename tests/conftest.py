@@ -12,22 +12,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 SLOW = [
     "infer",
-    "resources",
-    "batch",
-    "concurrency",
-    "certify",
     "kernels",
-    "sampled",
+    "lint",
+    "batch",
+    "certify",
+    "contrasts",
     "potentials",
+    "where",
+    "posterior",
     "docs",
     "fuzz",
-    "report",
     "cli_infer",
-    "posterior",
-    "lint",
-    "where",
+    "report",
+    "resources",
+    "sampled",
+    "concurrency",
     "cli_batch",
-    "contrasts",
     "lanes",
     "sampling",
     "estimator",
@@ -39,11 +39,15 @@ SLOW = [
     "fit",
     "plotting",
     "local_search",
+    "lifetime",
+    "torch",
     "density",
     "simulate",
 ]
-"""Files of tests that take longest, the slowest first, so that no worker waits for another at the
-end; those that compile much stand beside those that wait for other processes."""
+"""Files of tests that take long, before all others, so that no worker waits for another at the
+end. While the first compiles what nearly all use, others that compile little of it run beside it,
+and those that start many programs come when most kernels are on disk: what two workers want at the
+same time is compiled twice."""
 
 OBJECTS = 20_000  # that are made between two searches for garbage; Python's default is 700
 

@@ -30,6 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hctrellis as hct
+from children import die_once
 from gallery import momenta, points, similarities
 from hctrellis.batch import engines, inputs, lanes, run, store
 from hctrellis.batch.chunks import PotentialChunk, longest_first
@@ -195,14 +196,6 @@ def test_a_label_that_cannot_be_written():
     assert fine["error"] is None and fine["map_tree"] is not None
     assert odd["map_tree"] is None and "cannot be written in UTF-8" in odd["error"]
     assert odd["log_partition"] == fine["log_partition"]
-
-
-def die_once(chunk, flag):
-    """What a worker does that is killed in the middle of its work, the first time."""
-    if not flag.exists():
-        flag.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return chunk
 
 
 def test_a_killed_process_is_replaced(tmp_path):

@@ -133,12 +133,12 @@ def test_transposed(write):
 
 def test_a_hint_at_transposing(write, capsys):
     rng = np.random.default_rng(0)
-    head = ",".join(["gene", *(f"S{k}" for k in range(14))])
-    rows = [",".join([f"g{k}", *map(str, rng.normal(size=14))]) for k in range(50)]
+    head = ",".join(["gene", *(f"S{k}" for k in range(7))])
+    rows = [",".join([f"g{k}", *map(str, rng.normal(size=7))]) for k in range(50)]
     path = write("\n".join([head, *rows]))
     assert "give --transpose" in read(path).notes[0]
     assert read(path, transpose=True).notes == []
-    assert "14 items, 50 columns, transposed" in run(capsys, path, "--transpose", "--beta", "1")
+    assert "7 items, 50 columns, transposed" in run(capsys, path, "--transpose", "--beta", "1")
 
 
 def test_decimal_comma(write):

@@ -16,9 +16,12 @@ from scipy.stats import multivariate_t
 import hctrellis as hct
 import naive
 from gallery import points
+from hctrellis.build import grow
 from hctrellis.cli import main
 from hctrellis.clusters import split_members
 from hctrellis.potentials.contrasts import StudentContrasts, contrast_matrix
+from hctrellis.search import beam, local
+from hctrellis.search.model import PlainModel
 from hctrellis.trust import hyperparameters as hyper
 from hctrellis.trust.logpartition import START, ExactLogPartition, SampledLogPartition, at
 
@@ -236,15 +239,26 @@ def test_progress_of_a_fit():
     assert (done[0], done[-1]) == (0, hyper.PARTS) and done[-2] < hyper.PARTS
 
 
-def test_sampled_posterior_of_more_rows():
-    """24 rows, three of which are far from all others."""
-    table = points(24, 5, 3)
+def test_sampled_posterior_of_more_rows(monkeypatch):
+    """Three of them far from all others; as many as can be solved exactly, too, to compare with.
+
+    The chains are compiled; in the few searches beside them NumPy weighs the trees, since nothing
+    else in the suite compiles these.
+    """
+    for module in (beam, local):
+        monkeypatch.setattr(module, "search_model", PlainModel)
+    monkeypatch.setattr(grow, "RESTARTS_PER_LEAF", 1)
+    table = points(hyper.EXACT_LEAVES + 1, 5, 3)
     table[:3] += 40.0
     model = hct.Contrasts(table)
     post = hct.sample_posterior(model, 0.05, None, max_moves=20_000, rng=0)
     assert not model.is_exact_fit and not post.is_exact and post.is_reliable
     assert post.cluster_probability([0, 1, 2]) > 0.95
     assert post.cluster_probability([2, 3]) < 0.05
+    exact = hct.infer(model)
+    assert post.log_partition == pytest.approx(exact.log_partition, abs=0.05)
+    for row in exact.cluster_probabilities(0.1):
+        assert post.cluster_probability(row.cluster) == pytest.approx(row.probability, abs=0.1)
 
 
 def test_sampled_fit_is_near_the_exact_one(monkeypatch):

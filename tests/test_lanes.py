@@ -108,7 +108,7 @@ def test_like_infer(together, name):
     for n in (1, 2, 3, 5, 6) if INTERPRETED else (1, 2, 3, 5, 8, 10):
         if name not in built_in(n):  # a table of one row has no contrasts
             continue
-        potentials = [built_in(n, seed)[name] for seed in range(5 if n < 10 else 2)]
+        potentials = [built_in(n, seed)[name] for seed in range(2 if n in (6, 10) else 5)]
         assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
 
 
@@ -130,7 +130,7 @@ def test_parameters_may_differ(together):
 
 def test_some_trees_forbidden(together):
     n = 5 if INTERPRETED else 7
-    jets = [momenta(n, seed) for seed in range(8)]
+    jets = [momenta(n, seed) for seed in range(3 if INTERPRETED else 8)]
     for non_stop in (False, True) if INTERPRETED else (False,):
         potentials = [
             hct.Ginkgo(jet, 1.5, t_cut, non_stop=non_stop)
@@ -175,12 +175,13 @@ def test_ties_are_broken_as_by_infer(together):
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e6])
 def test_extreme_rates(together, scale):
-    jet = momenta(7, 3, mass=0.5)
+    n = 5 if INTERPRETED else 7
+    jet = momenta(n, 3, mass=0.5)
     groups = [
-        [hct.Dasgupta(similarities(7, 1), scale), hct.Dasgupta(similarities(7, 2))],
-        [hct.CorrelationClustering(affinities(7, 1), scale)],
-        [hct.Linkage(points(7, 1), "average", scale)],
-        [hct.Linkage(points(7, 1), "ward", scale)],
+        [hct.Dasgupta(similarities(n, 1), scale), hct.Dasgupta(similarities(n, 2))],
+        [hct.CorrelationClustering(affinities(n, 1), scale)],
+        [hct.Linkage(points(n, 1), "average", scale)],
+        [hct.Linkage(points(n, 1), "ward", scale)],
         [hct.Ginkgo(jet, scale, 1.0), hct.Ginkgo(jet, 1.5, 1.0), hct.Ginkgo(jet, 1.5, scale)],
         [hct.Ginkgo(jet, scale, 1.0, non_stop=True), hct.Ginkgo(jet, 1.5, scale, non_stop=True)],
         [hct.JetMass(jet, scale)],
@@ -189,6 +190,7 @@ def test_extreme_rates(together, scale):
         assert_like_infer(lanes.solve_group(potentials, entropy=True), potentials)
 
 
+@pytest.mark.skipif(INTERPRETED, reason="nine leaves take long")
 def test_published_jets(together):
     path = DATA / "ginkgo_jets.json"
     if not path.exists():
@@ -205,7 +207,7 @@ def test_published_jets(together):
 
 
 def test_flat_posterior_has_the_entropy_of_all_trees(together):
-    for n in range(1, 10):
+    for n in range(1, 8 if INTERPRETED else 10):
         columns = lanes.solve_group([hct.Dasgupta(similarities(n), beta=0.0)], entropy=True)
         assert columns.n_trees.tolist() == [n_trees(n)]
         assert close(columns.log_partition[0], math.log(n_trees(n)))
@@ -232,7 +234,7 @@ def company():
 
 
 @given(st.lists(st.integers(0, 23), min_size=1, max_size=9))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=10 if INTERPRETED else 60)
 def test_one_data_set_never_sees_another(rows):
     potentials, columns = company()
     some = lanes.solve_group([potentials[row] for row in rows], entropy=True)
@@ -349,7 +351,7 @@ def test_functions(together):
 @users
 @pytest.mark.parametrize(("first", "message"), [(0.0, "is nan; it must be"), (0.5, "Arithmetic")])
 def test_a_bad_function_spoils_no_other_data_set(first, message):
-    values = [np.array([0, 1, 2, 4 + first + shift]) for shift in (0.0, 0.1, 0.2, 0.3, 0.4)]
+    values = [np.array([1, 2, 4 + first + shift]) for shift in (0.0, 0.1, 0.2, 0.3, 0.4)]
     potentials = [with_function(arithmetic, v) for v in values]
     for potential in potentials:
         potential.function = bad  # would be found out by the constructor

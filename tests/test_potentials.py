@@ -664,13 +664,13 @@ HELPER
 def weigh(left, right, parent):
     return -helper(parent[0] * parent[0])
 WEIGH
-def sizes(clusters):
-    return [clusters.sizes * UNIT]
+def sums(clusters):
+    return [clusters.leaf_sums([0.1, 0.2, 0.4]) * UNIT]
 """
 
 
 def scaled(compiled, scale=1.0):
-    """A function of sizes, and the globals that it refers to."""
+    """A function of sums over three leaves, and the globals that it refers to."""
     scope = {"SCALE": scale, "UNIT": 1.0}
     text = SCALED.replace("HELPER", "helper = numba.njit(helper)" if compiled else "")
     exec(text.replace("WEIGH", "weigh = numba.njit(weigh)" if compiled else ""), scope)
@@ -681,7 +681,7 @@ def scaled(compiled, scale=1.0):
 def test_a_global_that_changes(compiled):
     """What is asked afterwards is refused; a new potential is of the new value throughout."""
     scope = scaled(compiled)
-    before = hct.FunctionPotential(scope["weigh"], scope["sizes"], 4)
+    before = hct.FunctionPotential(scope["weigh"], scope["sums"], 3)
     post = hct.infer(before)
     old = post.log_partition
     tree = post.map_tree
@@ -692,9 +692,9 @@ def test_a_global_that_changes(compiled):
             call(before)
     with pytest.raises(ValueError, match=refused):
         raise ValueError(hct.infer_many([before]).to_arrow()["error"][0].as_py())
-    after = hct.infer(hct.FunctionPotential(scope["weigh"], scope["sizes"], 4))
+    after = hct.infer(hct.FunctionPotential(scope["weigh"], scope["sums"], 3))
     other = scaled(compiled, 3.0)
-    wanted = hct.infer(hct.FunctionPotential(other["weigh"], other["sizes"], 4))
+    wanted = hct.infer(hct.FunctionPotential(other["weigh"], other["sums"], 3))
     assert after.log_partition == wanted.log_partition != old
     assert after.map_log_weight == wanted.map_log_weight < after.log_partition
     scope["SCALE"] = 1.0  # back again

@@ -315,18 +315,31 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.fixture
+def page_of(*names):
+    done = [small(name) for name in names]
+    return ReproductionPage(done, [1.0] * len(done), "small", "hctrellis reproduce")
+
+
+@pytest.fixture(scope="module")
 def page():
-    names = ("table1", "posterior", "dasgupta", "genomics")
-    return ReproductionPage(
-        [small(name) for name in names], [1.0] * 4, "small", "hctrellis reproduce"
-    )
+    return page_of("table1", "posterior", "dasgupta", "genomics")
 
 
-def test_html_is_one_file(page):
-    text = to_html(page)
+@pytest.fixture(scope="module")
+def drawn(page):
+    """The page as HTML."""
+    return to_html(page)
+
+
+@pytest.fixture(scope="module")
+def written(page, tmp_path_factory):
+    """The files of the page."""
+    return write(page, tmp_path_factory.mktemp("page"))
+
+
+def test_html_is_one_file(page, drawn):
     reader = Reader()
-    reader.feed(text)
+    reader.feed(drawn)
     assert reader.open == []
     assert len(reader.anchors) == len(set(reader.anchors))
     assert {link[1:] for link in reader.links if link.startswith("#")} <= set(reader.anchors)
@@ -338,29 +351,30 @@ def test_html_is_one_file(page):
         assert image["alt"]
 
 
-def test_written_files(page, tmp_path):
-    markdown, html = write(page, tmp_path)
-    text = markdown.read_text("utf-8")
+def test_written_files(page, drawn, written):
+    markdown, html = written
+    folder, text = markdown.parent, markdown.read_text("utf-8")
     # the pictures aside: early versions of Matplotlib name parts of them at random
-    pages = (html.read_text("utf-8"), to_html(page))
-    written, expected = (re.sub(r"base64,[^\"]*", "", text) for text in pages)
-    assert written == expected
+    pages = (html.read_text("utf-8"), drawn)
+    found, expected = (re.sub(r"base64,[^\"]*", "", text) for text in pages)
+    assert found == expected
     named = set(re.findall(r"\]\((figures/[^)]+)\)", text))
-    assert named == {f"figures/{path.name}" for path in (tmp_path / "figures").iterdir()}
-    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in named)
+    assert named == {f"figures/{path.name}" for path in (folder / "figures").iterdir()}
+    assert all((folder / name).read_bytes().startswith(b"\x89PNG") for name in named)
     headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert headings[:-1] == [one.title for one in page.experiments]
     for rows in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows.splitlines()}) == 1
 
 
-def test_without_html(page, tmp_path):
-    assert [path.name for path in write(page, tmp_path, html=False)] == ["reproduction.md"]
+def test_without_html(tmp_path):
+    files = write(page_of("dasgupta"), tmp_path, html=False)
+    assert [path.name for path in files] == ["reproduction.md"]
     assert not (tmp_path / "index.html").exists()
 
 
-def test_markdown_and_html_say_the_same(page, tmp_path):
-    markdown, html = (path.read_text("utf-8") for path in write(page, tmp_path))
+def test_markdown_and_html_say_the_same(page, written):
+    markdown, html = (path.read_text("utf-8") for path in written)
     for one in page.experiments:
         for number in one.numbers:
             assert number.ours.replace("|", "\\|") in markdown

@@ -370,8 +370,8 @@ def by_function(function, jet):
 def test_a_function_with_branches(form, n):
     """A formula of the jet model, with forbidden splits, against the built-in.
 
-    Without branches the compiled functions are those of `test_eight_at_a_time`; four leaves need
-    the kernel of small clusters alone.
+    Without branches the compiled functions are those of `test_eight_at_a_time`; four leaves are the
+    least for which splits are weighed eight at a time.
     """
     model, own = by_function(FORMS[form], momenta(n, 3))
     expected, found = hct.infer(model), hct.infer(own)
