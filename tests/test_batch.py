@@ -26,7 +26,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 import vector
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hctrellis as hct
@@ -261,6 +261,7 @@ def test_large_numbers_of_trees(n):
     assert result.to_awkward()["n_trees"].tolist() == pytest.approx([n_trees(n), 3], rel=1e-15)
 
 
+@settings(deadline=None)  # the first example may compile
 @given(st.data())
 def test_newick_of_many_trees(data):
     n, m = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 4))
@@ -1621,6 +1622,7 @@ def test_trees_that_are_not_plain(text):
     assert children[1].tolist() == [[1, 0], [2, 3]]
 
 
+@settings(deadline=None)  # the first example may compile
 @given(st.data())
 def test_plain_trees_are_read_as_others(data):
     n = data.draw(st.integers(1, 12))
