@@ -499,7 +499,8 @@ def test_log_z_is_brought_to_ten_times_the_precision(monkeypatch):
     assert [*found[0].estimates] == ["annealing", "bridge"]
 
 
-def test_errors_of_log_z_fall_no_faster_than_the_sweeps_explain(monkeypatch):
+def test_errors_of_log_z_do_not_fall_by_chance(monkeypatch):
+    """Sampling ends when an error is small enough, so what was found before counts as well."""
     errors = chain([0.5, 0.4], repeat(0.001))  # of annealing, and of bridges
     monkeypatch.setattr(run, "of_coverage", lambda *_: None)
     monkeypatch.setattr(run, "of_runs", lambda values: Estimate(values[0], next(errors)))
@@ -512,7 +513,7 @@ def test_errors_of_log_z_fall_no_faster_than_the_sweeps_explain(monkeypatch):
     monkeypatch.setattr(run, "BRIDGE_SWEEPS", 256)
     sampled_briefly(built_in(10)["average"])
     bridges = [found["bridge"].error for found in seen if "bridge" in found]
-    assert bridges[:2] == pytest.approx([0.4, 0.4 / math.sqrt(2)])
+    assert bridges[:2] == pytest.approx([0.4, 0.2], rel=1e-3)
 
 
 def test_interrupted_log_z_keeps_the_probabilities(monkeypatch):

@@ -88,8 +88,8 @@ N_LADDERS = 8
 BRIDGE_SWEEPS = 512  # for log Z,
 FEWEST_SWEEPS = 256  # or no fewer than these, if time is up,
 LOG_PRECISION = 10.0  # whose error is brought to so many times that of probabilities,
-LOG_MOVES = 4  # times the moves of all chains before, at the most,
-LOG_SHARE, LOG_TIME = 1.2, 2.0  # in no more than these parts of the limit, and of the time before
+LOG_MOVES = 8  # times the moves of all chains before, at the most,
+LOG_SHARE, LOG_TIME = 1.2, 3.0  # in no more than these parts of the limit, and of the time before
 FIRST_SWEEPS = 256
 
 
@@ -116,8 +116,8 @@ def sample_posterior(
     potential : Potential
     precision : float
         Sampling ends when the standard error of every cluster of probability 0.05 or more is at
-        most this. That of log Z is brought to ten times this, if four times as many moves are
-        enough, in no more than twice the time.
+        most this. That of log Z is brought to ten times this, if twice as much time is
+        enough.
     time_limit : float, optional
         Seconds, roughly, after which it ends in any case; compiling is not counted. None means no
         limit.
@@ -465,9 +465,10 @@ class _Sampler:
             _put(found, "coverage", of_coverage(bound, coverage, 1 / max(1, visits)))
         if not self.runs or (self.is_enough(agreed(found, bound)) and self.ladders is None):
             return agreed(found, bound)
+        alone = not found  # then more sweeps would not help
         for estimate in self.bridges():
             _put(found, "bridge", estimate)
-            if self.is_enough(agreed(found, bound)):
+            if alone or self.is_enough(agreed(found, bound)):
                 break
         return agreed(found, bound)
 
@@ -491,7 +492,7 @@ class _Sampler:
         most = LOG_MOVES * before // (n_moves * N_LADDERS * len(ladders.heats))
         if self.stopped == "interrupted":
             most = 0
-        least = 0.0  # of the error times the root of the sweeps: it may fall as that explains
+        spread = 0.0  # the error times the root of the sweeps, so far
         while True:
             with suppress(KeyboardInterrupt):
                 while ladders.n_sweeps < wanted and not self.late(allowed):
@@ -502,8 +503,9 @@ class _Sampler:
             found = of_runs(ladders.log_partitions(int(BURN_IN * ladders.n_sweeps)).tolist())
             if found is None:
                 return
-            least = max(least, root * found.error)
-            yield Estimate(found.value, least / root)
+            now = root * found.error
+            spread = math.hypot(spread, now) / math.sqrt(2) if spread > 0 else now
+            yield Estimate(found.value, spread / root)
             if ladders.n_sweeps < wanted or wanted >= most:
                 return
             wanted, allowed = min(2 * wanted, most), share
