@@ -89,7 +89,7 @@ BRIDGE_SWEEPS = 512  # for log Z,
 FEWEST_SWEEPS = 256  # or no fewer than these, if time is up,
 LOG_PRECISION = 10.0  # whose error is brought to so many times that of probabilities,
 LOG_MOVES = 8  # times the moves of all chains before, at the most,
-LOG_SHARE, LOG_TIME = 1.2, 3.0  # in no more than these parts of the limit, and of the time before
+LOG_SHARE, LOG_TIME = 1.2, 2.5  # in no more than these parts of the limit, and of the time before
 FIRST_SWEEPS = 256
 
 
@@ -116,8 +116,8 @@ def sample_posterior(
     potential : Potential
     precision : float
         Sampling ends when the standard error of every cluster of probability 0.05 or more is at
-        most this. That of log Z is brought to ten times this, if twice as much time is
-        enough.
+        most this. Then log Z is refined until its standard error is ten times this, for at
+        most one and a half times as long again.
     time_limit : float, optional
         Seconds, roughly, after which it ends in any case; compiling is not counted. None means no
         limit.
@@ -508,7 +508,7 @@ class _Sampler:
             yield Estimate(found.value, spread / root)
             if ladders.n_sweeps < wanted or wanted >= most:
                 return
-            wanted, allowed = min(2 * wanted, most), share
+            wanted, allowed = min(int(MORE * wanted), most), share
 
     # ---- what is known so far -----------------------------------------------------------------
 
