@@ -6,7 +6,6 @@
 # make bench: measure speed and memory; writes benchmarks/RESULTS.md
 #
 # Each sets up its own environment in .venv first. Another Python: make PYTHON=python3.12 test
-# Modules are compiled when they are first imported (--no-compile), which takes half the time.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
@@ -52,5 +51,5 @@ $(READY): pyproject.toml
 	  echo 'hctrellis needs Python 3.11 or newer, and "$(PYTHON)" is not; name one: make PYTHON=python3.12' >&2; \
 	  exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[all,test]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,test]'
 	@touch $@
