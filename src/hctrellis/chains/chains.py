@@ -129,9 +129,9 @@ class Chains:
         """Numbers for `run_with`, where leaves take turns at saying which subtree is moved.
 
         So do the sizes of these subtrees, from one turn of a leaf to the next. Each leaf's moves
-        leave the posterior as it is, so their order is free, and clusters are renewed at regular
-        intervals, which halves the number of moves that random ones would take. Where a subtree
-        goes to, and the size that the first turns begin with, are random.
+        leave the posterior as it is, so their order is free, and clusters that are renewed at
+        regular intervals tell more than those renewed at random ones. Where a subtree goes to, and
+        the size that the first turns begin with, are random.
         """
         n = len(self._leaves)
         found = rng.random((n_chains, n_records, n_moves, 2))
