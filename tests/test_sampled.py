@@ -10,11 +10,13 @@ import pytest
 
 import hctrellis as hct
 from gallery import LevelTrellis, built_in, points
+from hctrellis.chains.chains import Chains
 from hctrellis.chains.frequencies import BATCHES, Frequencies, Shares, shares
+from hctrellis.chains.temper import Ladders
 from hctrellis.posterior.base import Estimate
 from hctrellis.potentials.constraint import Constraint, conditions
-from hctrellis.sampling import run
-from hctrellis.sampling.partition import agreed, of_coverage, of_runs
+from hctrellis.sampling import partition, run
+from hctrellis.sampling.partition import agreed, of_coverage, of_runs, of_sweeps
 from hctrellis.sampling.posterior import SampledPosterior
 from hctrellis.sampling.redraw import Redraws
 from hctrellis.sampling.run import sample_posterior
@@ -501,19 +503,17 @@ def test_log_z_is_brought_to_ten_times_the_precision(monkeypatch):
 
 def test_errors_of_log_z_do_not_fall_by_chance(monkeypatch):
     """Sampling ends when an error is small enough, so what was found before counts as well."""
-    errors = chain([0.5, 0.4], repeat(0.001))  # of annealing, and of bridges
-    monkeypatch.setattr(run, "of_coverage", lambda *_: None)
-    monkeypatch.setattr(run, "of_runs", lambda values: Estimate(values[0], next(errors)))
-    monkeypatch.setattr(run, "LOG_PRECISION", 0.0)
-    monkeypatch.setattr(run, "LOG_MOVES", 2)
-    seen = []
-    monkeypatch.setattr(
-        run, "agreed", lambda found, bound: seen.append(dict(found)) or agreed(found, bound)
-    )
-    monkeypatch.setattr(run, "BRIDGE_SWEEPS", 256)
-    sampled_briefly(built_in(10)["average"])
-    bridges = [found["bridge"].error for found in seen if "bridge" in found]
-    assert bridges[:2] == pytest.approx([0.4, 0.4 / math.sqrt(3)], rel=1e-3)  # 1.5 times the sweeps
+    errors = chain([0.4], repeat(0.001))
+    monkeypatch.setattr(partition, "of_runs", lambda values: Estimate(values[0], next(errors)))
+    chains = Chains(built_in(5)["average"], 1)
+    rng = np.random.default_rng(0)
+    trees = chains.uniform(3, rng)[:, None].repeat(2, axis=1)
+    ladders = Ladders(chains, np.array([0.0, 1.0]), trees, rng)
+    bridges = [*of_sweeps(ladders, 1, 768, lambda first: False)]
+    assert [*map(type, bridges)] == [Estimate, Estimate] and ladders.n_sweeps == 768
+    assert [found.error for found in bridges] == pytest.approx([0.4, 0.4 / math.sqrt(3)], rel=1e-3)
+    late = [*of_sweeps(Ladders(chains, np.array([0.0, 1.0]), trees, rng), 1, 768, lambda _: True)]
+    assert late == []
 
 
 def test_interrupted_log_z_keeps_the_probabilities(monkeypatch):

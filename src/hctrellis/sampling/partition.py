@@ -11,6 +11,7 @@ Each can fail without a sign of its own. So log Z is given only where two of the
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -21,12 +22,19 @@ from hctrellis.posterior.base import Estimate
 from hctrellis.support.imports import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hctrellis.chains.temper import Ladders
 
 LEAST_ANCESTORS = 5  # of an annealing, per run, on average
 LEAST_COVERAGE = 0.01
 LARGEST_RELATIVE_ERROR = 0.3  # of a coverage whose logarithm is taken
 AGREEMENT = 3.0  # standard errors of a difference that chance hardly exceeds
+FIRST_SWEEPS = 512  # of parallel tempering, for the first estimate,
+FEWEST_SWEEPS = 256  # or no fewer than these, if time is up,
+AT_ONCE = 8  # between two looks at the clock,
+MORE = 1.5  # times as many for each further estimate,
+SKIPPED = 1 / 8  # of which are not counted
 WIDEST = 4.0  # a variance of log Z beyond which its bias is not estimated
 SLACK = 0.02  # differences below this do not count
 
@@ -70,6 +78,37 @@ def of_runs(log_partitions: Sequence[float]) -> Estimate | None:
     variance = float(values.var(ddof=1))
     bias = math.expm1(min(variance, WIDEST)) / (2 * len(values))
     return Estimate(mean, math.hypot(wider * math.sqrt(variance / len(values)), bias))
+
+
+def of_sweeps(
+    ladders: Ladders, n_moves: int, most: int, late: Callable[[bool], bool]
+) -> Iterator[Estimate]:
+    """Estimates by parallel tempering, of ever more sweeps, until someone is content with one.
+
+    most : sweeps after which there is no other estimate
+    late : whether time is up, for the first estimate (True) and for all others
+    Ctrl-C ends it early. An error counts what was found before as well: whoever waits for a small
+    one would otherwise be given those that are small by chance.
+    """
+    wanted, first = FIRST_SWEEPS, True
+    spread = 0.0  # the error times the root of the sweeps, so far
+    while True:
+        with suppress(KeyboardInterrupt):
+            while ladders.n_sweeps < wanted and not late(first):
+                ladders.run(AT_ONCE, n_moves)
+        if ladders.n_sweeps < FEWEST_SWEEPS:
+            return
+        skipped = int(SKIPPED * ladders.n_sweeps)
+        found = of_runs(ladders.log_partitions(skipped).tolist())
+        if found is None:
+            return
+        root = math.sqrt(ladders.n_sweeps)
+        now = root * found.error
+        spread = now if first else math.hypot(spread, now) / math.sqrt(2)
+        yield Estimate(found.value, spread / root)
+        if ladders.n_sweeps < wanted or wanted >= most:
+            return
+        wanted, first = min(int(MORE * wanted), most), False
 
 
 def of_coverage(log_partition: float, coverage: Estimate, unseen: float = 0.0) -> Estimate | None:

@@ -34,6 +34,7 @@ from hctrellis.sampling.partition import (
     agreed,
     of_coverage,
     of_runs,
+    of_sweeps,
 )
 from hctrellis.sampling.posterior import SampledPosterior, place_masks
 from hctrellis.sampling.redraw import Redraws
@@ -85,9 +86,7 @@ WATCH = 8  # times the moves that make an independent tree, for the least certai
 WATCH_PART = 1 / 16  # but no more than this part of the moves of the other chains,
 WATCH_RECORDS = 32  # in so many records
 N_LADDERS = 8
-BRIDGE_SWEEPS = 512  # for log Z,
-FEWEST_SWEEPS = 256  # or no fewer than these, if time is up,
-LOG_PRECISION = 10.0  # whose error is brought to so many times that of probabilities,
+LOG_PRECISION = 10.0  # the error of log Z is brought to so many times that of probabilities,
 LOG_MOVES = 8  # times the moves of all chains before, at the most,
 LOG_SHARE, LOG_TIME = 1.2, 2.5  # in no more than these parts of the limit, and of the time before
 FIRST_SWEEPS = 256
@@ -486,29 +485,15 @@ class _Sampler:
         share = min(LOG_SHARE, LOG_TIME * passed) if passed > 0 else LOG_SHARE
         self.say("log Z", LOG_SHARE)
         ladders = self.make_ladders()
-        wanted, allowed, n_moves = BRIDGE_SWEEPS, LOG_SHARE, max(2, self.n_moves // 2)
+        n_moves = max(2, self.n_moves // 2)
         before = sum(run.final.log_weights.size * len(run.heats) for run in self.runs)
         before = before * self.n_moves + self.moved * self.n_chains
         most = LOG_MOVES * before // (n_moves * N_LADDERS * len(ladders.heats))
         if self.stopped == "interrupted":
             most = 0
-        spread = 0.0  # the error times the root of the sweeps, so far
-        while True:
-            with suppress(KeyboardInterrupt):
-                while ladders.n_sweeps < wanted and not self.late(allowed):
-                    ladders.run(REDRAW_RECORDS, n_moves)
-            root = math.sqrt(ladders.n_sweeps)
-            if ladders.n_sweeps < FEWEST_SWEEPS:
-                return
-            found = of_runs(ladders.log_partitions(int(BURN_IN * ladders.n_sweeps)).tolist())
-            if found is None:
-                return
-            now = root * found.error
-            spread = math.hypot(spread, now) / math.sqrt(2) if spread > 0 else now
-            yield Estimate(found.value, spread / root)
-            if ladders.n_sweeps < wanted or wanted >= most:
-                return
-            wanted, allowed = min(int(MORE * wanted), most), share
+        yield from of_sweeps(
+            ladders, n_moves, most, lambda first: self.late(LOG_SHARE if first else share)
+        )
 
     # ---- what is known so far -----------------------------------------------------------------
 
