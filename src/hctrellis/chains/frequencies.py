@@ -37,6 +37,12 @@ def cluster_codes(children: SmallArray | IntArray) -> IntArray:
     return found
 
 
+def inner_codes(children: SmallArray) -> IntArray:
+    """The clusters of each tree, by code, but for that of all leaves."""
+    codes = cluster_codes(children.reshape(-1, *children.shape[-2:]))[:, :-1]
+    return codes.reshape(*children.shape[:-2], -1)
+
+
 def split_codes(children: SmallArray | IntArray) -> IntArray:
     """Codes of the splits of trees, shape (trees, n - 1): the same for the same two clusters."""
     n = children.shape[1] + 1

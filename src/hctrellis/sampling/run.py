@@ -22,8 +22,15 @@ import numpy as np
 
 from hctrellis.build.grow import Growth, grow
 from hctrellis.chains.anneal import Annealed, anneal
-from hctrellis.chains.chains import Chains, LateError, Records, joined
-from hctrellis.chains.frequencies import BATCHES, Frequencies, cluster_codes, frequencies, shares
+from hctrellis.chains.chains import Chains, LateError, Records
+from hctrellis.chains.frequencies import (
+    BATCHES,
+    Frequencies,
+    cluster_codes,
+    frequencies,
+    inner_codes,
+    shares,
+)
 from hctrellis.chains.temper import Ladders
 from hctrellis.clusters import show_cluster
 from hctrellis.posterior.base import Estimate, NoTreeError
@@ -38,6 +45,7 @@ from hctrellis.sampling.partition import (
 )
 from hctrellis.sampling.posterior import SampledPosterior, place_masks
 from hctrellis.sampling.redraw import Redraws
+from hctrellis.sampling.trace import Trace
 from hctrellis.sampling.verdict import (
     JUDGED,
     LEAST_EFFECTIVE,
@@ -77,8 +85,6 @@ ENOUGH_RECORDS = 64  # and what can be judged
 MORE = 1.5  # times as many records after each further round
 PATIENCE = 3  # rounds in which chains may disagree before they give way, not counting those
 STUCK = 0.9  # in which their disagreement shrinks to this part of what it was before
-BURN_IN = 1 / 8  # of each chain
-MOST_ENTRIES = 40_000_000  # clusters of all trees that are kept; beyond it every second tree goes
 REDRAW_COVERAGE = 0.05  # of the posterior, by the trellis, from which chains are redrawn
 REDRAW_RECORDS = 8
 WATCHED = 64  # annealed trees from which chains are run apart, at the most,
@@ -321,7 +327,7 @@ class _Sampler:
 
     def walk(self, starts: SmallArray, tempered: BoolArray, redraws: Redraws | None) -> Records:
         """Run chains until every probability is known well enough, or there is no more time."""
-        trace = _Trace(self.potential.n_leaves, self.n_moves)
+        trace = Trace(self.potential.n_leaves, self.n_moves)
         trees, wanted, patience, before = starts, FIRST_RECORDS, PATIENCE, math.inf
         self.redrawn = False
         self.moved = 0
@@ -375,7 +381,7 @@ class _Sampler:
         """Whether the chains cannot be believed without parallel tempering."""
         if flagged.any() or self.n_lineages < LEAST_LINEAGES:
             return True
-        codes = _inner_codes(np.array([run.final.children for run in self.runs]))
+        codes = inner_codes(np.array([run.final.children for run in self.runs]))
         codes = codes.reshape(len(codes), -1, codes.shape[-1])
         if codes.shape[1] < BATCHES:
             return True
@@ -406,12 +412,12 @@ class _Sampler:
         except (LateError, KeyboardInterrupt):
             return np.empty(0, np.int64)
         self.n_watched = len(starts)
-        return kept_elsewhere(found, _inner_codes(records.children))
+        return kept_elsewhere(found, inner_codes(records.children))
 
     def temper(self) -> Records:
         """Parallel tempering until it agrees with itself, or there is no more time."""
         ladders = self.make_ladders()
-        trace = _Trace(self.potential.n_leaves, max(2, self.n_moves // 2))
+        trace = Trace(self.potential.n_leaves, max(2, self.n_moves // 2))
         wanted = FIRST_SWEEPS
         self.stopped = "interrupted"
         self.moved = 0
@@ -499,7 +505,7 @@ class _Sampler:
 
     def count(self, draws: Records) -> Frequencies:
         """Frequencies of the clusters that matter."""
-        return frequencies(_inner_codes(draws.children), JUDGED / (2 * len(draws.children)))
+        return frequencies(inner_codes(draws.children), JUDGED / (2 * len(draws.children)))
 
     def coverage(self, draws: Records, redraws: Redraws) -> Estimate:
         """The share of sampled trees that the trellis has."""
@@ -573,35 +579,6 @@ def _put(estimates: dict[str, Estimate], name: str, found: Estimate | None) -> N
     """Keep an estimate if there is one."""
     if found is not None:
         estimates[name] = found
-
-
-def _inner_codes(children: SmallArray) -> IntArray:
-    """The clusters of each tree, by code, but for that of all leaves."""
-    codes = cluster_codes(children.reshape(-1, *children.shape[-2:]))[:, :-1]
-    return codes.reshape(*children.shape[:-2], -1)
-
-
-class _Trace:
-    """What chains have come through so far; of too many trees every second is left out."""
-
-    def __init__(self, n_leaves: int, n_moves: int) -> None:
-        self.n_moves = n_moves
-        self.n_records = 0
-        self._n_leaves = n_leaves
-        self._parts: list[Records] = []
-
-    def add(self, records: Records) -> None:
-        self._parts.append(records)
-        self.n_records += records.log_weights.shape[1]
-        if self.n_records * len(records.children) * self._n_leaves > MOST_ENTRIES:
-            self._parts = [joined(self._parts).of(slice(1, None, 2))]
-            self.n_records = self._parts[0].log_weights.shape[1]
-            self.n_moves *= 2
-
-    def kept(self) -> Records:
-        """All but the first trees of each chain."""
-        self._parts = [joined(self._parts)]
-        return self._parts[0].of(slice(int(BURN_IN * self.n_records), None))
 
 
 def _doubts(draws: Records, found: Frequencies, flagged: BoolArray) -> tuple[Doubt, ...]:
