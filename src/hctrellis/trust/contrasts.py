@@ -95,7 +95,7 @@ class Contrasts(StudentContrasts):
     them fixed.
 
     Columns that go together count as fewer: the effective number of columns is found from the
-    directions of contrasts in 40 drawn trees (start with all columns, fit, draw; twice).
+    directions of contrasts in drawn trees (start with all columns, fit, draw; twice).
 
     Up to 14 rows the fit is exact, and the better of two that start apart; for more it rests on
     trees that are sampled by Markov chains, and starts from one place. Either may miss a greater

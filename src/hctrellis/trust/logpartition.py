@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 START = np.array([-1.0, -1.0, 1.0, math.log(8.0)])  # where a fit begins
 TIGHT = np.array([-4.0, -4.0, 1.0, math.log(3.0)])  # another start: tight groups, far apart
-DRAWN_TREES = 40  # whose contrasts are looked at
+DRAWN_TREES = 1000  # whose contrasts are looked at
 CHAINS, RECORDS = 16, 12  # of trees that are drawn where not all can be weighed
 MOVES_PER_LEAF = 2  # between two records
 WARM_UP = 10  # records' worth of moves before the first
