@@ -18,6 +18,7 @@ from hctrellis.datasets import burtin
 from hctrellis.trellis.sparse import SparseTrellis
 from hctrellis.trust import beta as rules
 from hctrellis.trust.beta import choose_beta, sensitivity
+from hctrellis.trust.peaks import SLACK
 
 RATIO = 1.03  # how well beta is found: three digits, and a few steps of golden section
 
@@ -316,10 +317,22 @@ def test_no_scale(seed, factor, d):
 @settings(deadline=None, max_examples=8)
 @given(st.integers(0, 1000), st.permutations(range(6)))
 def test_order_of_leaves(seed, order):
+    """The grid depends on it, and of two peaks within `SLACK` either may be taken."""
     matrix = similarities(6, seed)
     one = choose_beta(bare(matrix)).curve.scores.max()
     other = choose_beta(bare(matrix[np.ix_(order, order)])).curve.scores.max()
-    assert other == pytest.approx(one, rel=1e-3)
+    assert other == pytest.approx(one, rel=1.1 * SLACK)
+
+
+@pytest.mark.parametrize("d", [3, 12])
+def test_the_same_beta_in_any_order(d):
+    betas = []
+    for seed in range(8):
+        data = table(6, d, seed)
+        order = np.random.default_rng(seed).permutation(6)
+        for rows in data, data[order]:
+            betas.append(choose_beta(average, rows, n_resamples=10, rng=1).beta)
+    np.testing.assert_allclose(betas[::2], betas[1::2], rtol=2e-3)
 
 
 def test_seeds():

@@ -56,7 +56,7 @@ from hctrellis.support.types import Seed
 from hctrellis.tree import Tree
 from hctrellis.trellis.full import FullTrellis
 from hctrellis.trellis.sparse import SparseTrellis
-from hctrellis.trust.peaks import PRECISION, Point, find_peaks, golden_section
+from hctrellis.trust.peaks import PRECISION, Point, find_peaks, golden_section, summit
 
 if TYPE_CHECKING:
     from hctrellis.posterior.base import BasePosterior
@@ -393,9 +393,10 @@ def _maximise(score: Callable[[float], float], unit: float) -> tuple[float, Curv
         best = max(range(low, high + 1), key=at)
     golden_section(at, best - 1.0, best + 1.0, PRECISION)
     powers = sorted(tried)
-    betas = np.array([unit * 2.0**power for power in powers])
-    curve = Curve(betas, np.array([tried[power] for power in powers]))
-    return _rounded(float(betas[curve.scores.argmax()])), curve
+    scores = [tried[power] for power in powers]
+    top = summit(powers, scores, max(powers, key=at))
+    curve = Curve(np.array([unit * 2.0**power for power in powers]), np.array(scores))
+    return _rounded(unit * 2.0**top), curve
 
 
 def _rounded(beta: float) -> float:

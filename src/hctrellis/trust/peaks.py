@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -74,7 +74,9 @@ def find_peaks(
         insort(points, at(gap))
     for low, high in _brackets(points):
         golden_section(lambda x: _add(points, at(x)), low, high, PRECISION)
-    return _prominent(points), points
+    xs, heights, _ = zip(*points, strict=True)
+    tops = [peak._replace(x=summit(xs, heights, peak.x)) for peak in _prominent(points)]
+    return tops, points
 
 
 def _most_promising(points: list[Point]) -> float | None:
@@ -125,6 +127,28 @@ def golden_section(
             low, left, at_left = left, right, at_right
             right = low + ratio * (high - low)
             at_right = function(right)
+
+
+def summit(xs: Sequence[float], heights: Sequence[float], x: float) -> float:
+    """Where the parabola through the point at x and its two neighbours is highest.
+
+    Closer to the top of a smooth curve than any of the points, so it hardly depends on where they
+    happen to be. The point itself, if it is not higher than its neighbours.
+
+    Examples
+    --------
+    >>> summit([0.0, 1.0, 3.0], [-4.0, -1.0, -1.0], 1.0)
+    2.0
+    """
+    k = xs.index(x)
+    if not 0 < k < len(xs) - 1:
+        return x
+    left, right = x - xs[k - 1], xs[k + 1] - x
+    down_left, down_right = heights[k] - heights[k - 1], heights[k] - heights[k + 1]
+    width = left * down_right + right * down_left
+    if min(left, right) <= 0 or min(down_left, down_right) < 0 or width <= 0:
+        return x
+    return x + (right**2 * down_left - left**2 * down_right) / (2 * width)
 
 
 def _prominent(points: list[Point]) -> list[Point]:
