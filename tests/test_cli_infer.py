@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import is_valid_linkage
 
 import hctrellis as hct
 from hctrellis.cli import main
-from hctrellis.cli.app import ABOUT_INFER
+from hctrellis.cli.commands.infer import ABOUT as ABOUT_INFER
 from hctrellis.cli.sources import MAX_ROWS, Cells, read_source
 from hctrellis.infer import MAX_EXACT_LEAVES
 from hctrellis.plotting.subject import as_subject

@@ -14,6 +14,7 @@ import gallery
 import hctrellis as hct
 from hctrellis.batch import lanes
 from hctrellis.batch.slopes import DataSets, log_partitions
+from hctrellis.cli import main
 from hctrellis.cli.app import app
 from hctrellis.fit.run import ONE_SIGMA
 from hctrellis.kernels import bind
@@ -351,3 +352,20 @@ def test_the_command(jets, found, tmp_path):
     assert read["low"] < read["value"] < read["high"]
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert CliRunner().invoke(app, ["fit", str(path)]).exit_code == 2  # no threshold
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--json", "missing/n.json", "missing"),
+        ("--plot", "missing/p.png", "missing"),
+        ("--plot", "p.docx", "a figure ends in"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_first(
+    option, name, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(hct, "fit", lambda *_, **__: pytest.fail("the fit has begun"))
+    path = str(tmp_path / "jets.parquet")
+    assert main(["fit", path, "--t-cut", "64", option, str(tmp_path / name)]) == 1
+    assert message in capsys.readouterr().err

@@ -21,7 +21,7 @@ from scipy.cluster.hierarchy import linkage
 import hctrellis as hct
 from hctrellis import simulate
 from hctrellis.cli import main
-from hctrellis.cli.app import PaperPart
+from hctrellis.cli.commands.reproduce import PaperPart
 from hctrellis.reproduce import (
     EXPERIMENTS,
     chosen,

@@ -1,7 +1,8 @@
 """The command line ``hctrellis``, thin over the library (an extra: ``hctrellis[cli]``).
 
-`app` declares the commands; each does its work in a module of its own, imported when it is called,
-so that ``--help`` stays quick. Errors come out as one line on standard error.
+`commands` declares the options of each command, and `app` puts the commands together. Each does its
+work in a module of its own, imported when it is called, so that ``--help`` stays quick. Errors come
+out as one line on standard error.
 """
 
 from __future__ import annotations

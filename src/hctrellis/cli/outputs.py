@@ -26,7 +26,7 @@ def check_outputs(request: Request) -> None:
     if request.report is not None:
         _check_report(request.report)
     if request.figure is not None:
-        _check_figure(request.figure)
+        check_figure(request.figure)
     if request.n_clusters is not None and request.flat is None:
         raise ValueError("--n-clusters needs --clusters FILE, where the flat clusters are written")
 
@@ -41,7 +41,8 @@ def _check_report(path: Path) -> None:
         raise ImportError('a report needs plotly: pip install "hctrellis[report]"')
 
 
-def _check_figure(path: Path) -> None:
+def check_figure(path: Path) -> None:
+    """Raise an error if no figure can be written to a path."""
     if path.suffix.lower() not in FIGURES:
         raise ValueError(f"a figure ends in {', '.join(FIGURES)}; got {path.name}")
     if find_spec("matplotlib") is None:
