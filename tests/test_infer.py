@@ -156,7 +156,7 @@ def test_random_data(seed, n, name):
 
 def noise(l, r, seed):
     """A number in [0, 1) that looks random, symmetric in two masks."""
-    x = 100.0 * math.sin(12.9898 * (l + r) + 0.78233 * l * r + seed)
+    x = 100.0 * math.sin(12.9898 * (l + r) + 0.78233 * (l * r) + seed)
     return x - math.floor(x)
 
 

@@ -63,7 +63,7 @@ models = st.sampled_from(list(MODELS))
 
 
 def inferred(problem, **options):
-    return quiet(hct.infer, problem.make(), **options)
+    return quiet(lambda: hct.infer(problem.make(), **options))
 
 
 # ---- marginals --------------------------------------------------------------------------------

@@ -244,7 +244,7 @@ class FunctionPotential(Potential):
             k = int(np.flatnonzero(~same)[0])
             raise ValueError(
                 "function must give a split the same log weight whichever child is left; it gave "
-                f"{one[k]:g} and {other[k]:g} for {self._show(k)}"
+                f"{one[k]:.12g} and {other[k]:.12g} for {self._show(k)}"
             )
         return one[:: 1 + len(one) // _REMEMBERED].copy()
 
