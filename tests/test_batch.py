@@ -371,6 +371,7 @@ def test_a_folder_without_files(tmp_path):
         batch([tmp_path / "none.parquet", tmp_path / "neither.parquet"])
 
 
+@pytest.mark.filterwarnings("ignore:Setting the dtype on a NumPy array")  # by vector itself
 def test_objects_of_vector(answers):
     jets = [[vector.obj(E=e, px=x, py=y, pz=z) for e, x, y, z in jet] for jet in JETS]
     assert batch(jets).to_arrow() == answers

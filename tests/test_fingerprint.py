@@ -260,6 +260,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_watch_sees_what_changes_in_place(change):
     """Also after a look that found nothing, which makes the next one quick."""

@@ -110,6 +110,22 @@ def let_go(functions: Iterable[Any]) -> None:
             weakref.finalize(library, _leaving.append, module).atexit = False
 
 
+def forget_failures(function: Any, seen: set[Any] | None = None) -> None:
+    """Forget that a copy of a user's function, or one that it calls, could not be compiled.
+
+    Numba keeps the error, which refers to the frames it came through, and they to whoever called.
+    """
+    seen = set() if seen is None else seen
+    if not isinstance(function, Dispatcher) or function in seen:
+        return
+    seen.add(function)
+    known: Any = function
+    known._compiler._failed_cache.clear()
+    cells = [cell.cell_contents for cell in known.py_func.__closure__ or ()]
+    for other in (*known.py_func.__globals__.values(), *cells):
+        forget_failures(other, seen)
+
+
 def _forget_expressions(compiled: dict[Any, Any], environments: dict[int, Any]) -> None:
     """Forget what Numba compiled on its own inside of functions that are let go.
 

@@ -19,7 +19,7 @@ from hctrellis.kernels.branchless import branchless
 from hctrellis.kernels.compile import INNER
 from hctrellis.kernels.door import IS_COMPILING, NumbaError, numba, overload
 from hctrellis.kernels.door import types as nt
-from hctrellis.kernels.lifetime import kept_for, let_go
+from hctrellis.kernels.lifetime import forget_failures, kept_for, let_go
 
 if TYPE_CHECKING:
     from hctrellis.kernels.bind import SplitCode
@@ -85,6 +85,7 @@ def _result(function: Any, kind: Any, code: SplitCode) -> Any:
         tried.compile(signature(kind, code.n_features, code.n_params))
         return tried.nopython_signatures[0].return_type
     except (NumbaError, AssertionError):
+        forget_failures(tried)
         return None
     finally:
         let_go([tried])

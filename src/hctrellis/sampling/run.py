@@ -347,8 +347,9 @@ class _Sampler:
                 found = self.count(trace.kept())
                 worst, _ = self.known(found, trace.kept())
                 self.report(worst)
-                apart = np.ptp(found.by_chain[:, uncertain(found, tempered)], axis=0).max(initial=0)
-                doubtful = bool(apart > 0)
+                gaps = np.ptp(found.by_chain[:, uncertain(found, tempered)], axis=0)
+                apart = float(gaps.max(initial=0))
+                doubtful = apart > 0
                 patience -= doubtful and apart > STUCK * before
                 before = apart if doubtful else math.inf
                 if doubtful and (patience < 0 or self.late(DOUBT_SHARE)):
