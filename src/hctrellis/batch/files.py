@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 from hctrellis.batch import momenta as layout
 from hctrellis.batch.momenta import Particles
 from hctrellis.batch.rows import JetRows, as_rows
-from hctrellis.support.arrow import arrow, check_size, is_text, open_parquet, readable, texts
+from hctrellis.support.arrow import (
+    arrow,
+    check_size,
+    is_text,
+    open_parquet,
+    readable,
+    stored,
+    stored_schema,
+    texts,
+)
 from hctrellis.support.imports import ONE_AT_A_TIME
 from hctrellis.support.printable import printable
 
@@ -80,7 +89,7 @@ class ParquetReader(JetReader):
     """A Parquet file."""
 
     def _check(self) -> None:
-        types = {field.name: field.type for field in self._file.schema_arrow}
+        types = {field.name: field.type for field in self._schema}
         self._refuse_missing(types)
         if self.tree_column is not None and not is_text(_inner(types[self.tree_column])):
             raise ValueError(
@@ -101,8 +110,12 @@ class ParquetReader(JetReader):
         return open_parquet(self.path)
 
     @cached_property
+    def _schema(self) -> Any:
+        return stored_schema(self._file.schema_arrow)
+
+    @cached_property
     def _place(self) -> Place:
-        return layout.find_in_schema(self._file.schema_arrow, str(self.path), self.column)
+        return layout.find_in_schema(self._schema, str(self.path), self.column)
 
     def _pieces(self, step: int) -> Iterator[tuple[Particles, list[Any] | None, dict[str, Any]]]:
         for rows in _full_batches(self._batches(step), step):
@@ -116,7 +129,7 @@ class ParquetReader(JetReader):
         with readable(self.path):
             for batch in self._file.iter_batches(step, columns=columns):
                 batch.validate(full=True)
-                yield batch
+                yield stored(batch)
 
     @cached_property
     def _columns(self) -> list[str]:
@@ -229,6 +242,12 @@ class RootReader(JetReader):
         for start in range(0, self._tree.num_entries, step):
             with _sound(self.path):
                 rows = self._tree.arrays(wanted, entry_start=start, entry_stop=start + step)
+            for collection, *component in branches:
+                if component and component[0] not in rows[collection].fields:
+                    raise ImportError(
+                        f"this version of uproot does not read the records {collection:.80} of "
+                        f'{self.path}; install a newer one: pip install -U "uproot>=5.7"'
+                    )
             parts = [rows[branch] for branch in branches]
             particles = layout.from_lists(parts, self._place, str(self.path))
             trees = rows[self.tree_column].to_list() if self.tree_column else None

@@ -27,6 +27,7 @@ from hctrellis.batch.rows import JetRows, as_rows, spoiled_rates
 from hctrellis.potentials.base import Potential
 from hctrellis.potentials.density import GinkgoDensity
 from hctrellis.potentials.jets import Ginkgo, JetMass
+from hctrellis.support.arrow import stored
 from hctrellis.support.checks import as_floats
 from hctrellis.tree import Tree
 
@@ -455,8 +456,8 @@ def _as_particles(data: Any, column: str | None) -> Particles:
     from hctrellis.simulate import Jets
 
     if hasattr(data, "schema") and hasattr(data, "column"):
-        rows = data.combine_chunks() if hasattr(data, "combine_chunks") else data
-        place = layout.find_in_schema(data.schema, "the table", column)
+        rows = stored(data.combine_chunks() if hasattr(data, "combine_chunks") else data)
+        place = layout.find_in_schema(rows.schema, "the table", column)
         return layout.from_arrow(rows, place, "the table")
     if hasattr(data, "layout") and hasattr(data, "fields"):
         return layout.from_awkward(data, column)

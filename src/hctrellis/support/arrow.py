@@ -41,6 +41,45 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
+def stored(columns: Any) -> Any:
+    """A table or record batch, with extension types replaced by those that they are stored as.
+
+    Awkward has such types, in its tables and in files that some of its versions wrote; lists and
+    records inside them would not be known as such.
+    """
+    schema = stored_schema(columns.schema)
+    if schema.equals(columns.schema):
+        return columns
+    pa = arrow()
+    arrays = [columns.column(k).cast(field.type) for k, field in enumerate(schema)]
+    return (pa.Table if isinstance(columns, pa.Table) else pa.RecordBatch).from_arrays(
+        arrays, schema=schema
+    )
+
+
+def stored_schema(schema: Any) -> Any:
+    """The schema of `stored`."""
+    return arrow().schema([_stored_field(field) for field in schema])
+
+
+def _stored_field(field: Any) -> Any:
+    return field.with_type(_stored_type(field.type))
+
+
+def _stored_type(kind: Any) -> Any:
+    pa = arrow()
+    if isinstance(kind, pa.BaseExtensionType):
+        return _stored_type(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([_stored_field(field) for field in kind])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_stored_field(kind.value_field), kind.list_size)
+    for is_kind, make in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
+        if is_kind(kind):
+            return make(_stored_field(kind.value_field))
+    return kind
+
+
 # ---- files ------------------------------------------------------------------------------------
 
 
