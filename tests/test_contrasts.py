@@ -262,13 +262,15 @@ def test_sampled_posterior_of_more_rows(monkeypatch):
 
 
 def test_sampled_fit_is_near_the_exact_one(monkeypatch):
+    """Whatever the seed: the last step takes more trees than those before it."""
     table = groups(8, 5, 1)
     exact = hct.Contrasts(table)
     monkeypatch.setattr(hyper, "EXACT_LEAVES", 4)
-    sampled = hct.Contrasts(table)
+    for seed in range(3):
+        sampled = hct.Contrasts(table, rng=seed)
+        np.testing.assert_allclose(sampled._fit.u, exact._fit.u, atol=0.02)
     assert exact.is_exact_fit
     assert not sampled.is_exact_fit
-    np.testing.assert_allclose(sampled._fit.u, exact._fit.u, atol=0.2)
     assert sampled.evidence.structure == pytest.approx(exact.evidence.structure, abs=0.5)
     assert "sampled" in sampled.sentence
 

@@ -32,6 +32,7 @@ BOUNDS = ((math.log(0.01), 10.0), (math.log(0.01), 10.0), (-1.0, 3.0), (math.log
 REFITS = 2  # with a new effective number of columns
 STILL = 0.1  # in u: smaller than the posterior deviation of each
 MOST_STEPS = 15
+LAST_TIMES = 10  # as many trees for the last step, so that another seed gives nearly the same
 PARTS = 100  # of a fit that are reported as done
 STEP, WIDE_STEP = 0.05, 0.3  # of what is left of a climb: a look at one place, or around one
 CURVATURE_STEP = 1e-2  # in each of u
@@ -123,6 +124,10 @@ def fit(
         n_evaluations += sum(count for _, _, count in climbs)
         if done + 1 < rounds:
             target.columns = effective_columns(target.contrasts(u))
+    if not is_exact:
+        pace = _Pace(progress, rounds - 1, rounds)
+        u, objective, count = _maximise(target, u, free, pace, most_steps=1, times=LAST_TIMES)
+        n_evaluations += count
     volume = _log_volume(objective, u, free)
     progress(PARTS, PARTS)
     return Optimum(u, target.columns, volume, n_evaluations, is_exact)
@@ -142,15 +147,20 @@ class _Pace:
 
 
 def _maximise(
-    target: TableLogPartition, u: FloatArray, free: IntArray, pace: _Pace
+    target: TableLogPartition,
+    u: FloatArray,
+    free: IntArray,
+    pace: _Pace,
+    most_steps: int = MOST_STEPS,
+    times: int = 1,
 ) -> tuple[FloatArray, Objective, int]:
     """Climb to the greatest log Z + log prior, by steps as far as the objective is believed."""
     with ONE_AT_A_TIME:
         from scipy.optimize import minimize
 
     count = 0
-    for _ in range(MOST_STEPS):
-        objective, radius = target.around(u)
+    for _ in range(most_steps):
+        objective, radius = target.around(u, times)
         pace.step(radius)
 
         def loss(

@@ -122,8 +122,8 @@ class TableLogPartition(ABC):
         return float(self.columns / self.model.n_columns)
 
     @abstractmethod
-    def around(self, u: FloatArray) -> Local:
-        """log Z near u, up to a constant."""
+    def around(self, u: FloatArray, times: int = 1) -> Local:
+        """log Z near u, up to a constant; if by trees that are drawn, by so many times as many."""
 
     @abstractmethod
     def contrasts(self, u: FloatArray) -> list[FloatArray]:
@@ -147,7 +147,7 @@ class ExactLogPartition(TableLogPartition):
             contrasts = Lengths(np.maximum(increase, 0.0), a * b / (a + b))
             self.chunks.append((whole, listed, contrasts))
 
-    def around(self, u: FloatArray) -> Local:
+    def around(self, u: FloatArray, times: int = 1) -> Local:
         return Local(self._value_and_slope)
 
     def _value_and_slope(self, u: FloatArray) -> tuple[float, FloatArray]:
@@ -174,12 +174,12 @@ class SampledLogPartition(TableLogPartition):
         first = at(model, START, self.columns)
         self.trees = np.repeat(greedy(first).children[None].astype(np.int16), CHAINS, axis=0)
 
-    def around(self, u: FloatArray) -> Local:
+    def around(self, u: FloatArray, times: int = 1) -> Local:
         check_stop()
         model = at(self.model, u, self.columns)
         chains, moves = Chains(model), MOVES_PER_LEAF * model.n_leaves
         warm = chains.run(self.trees, 1.0, self.rng, 1, WARM_UP * moves)
-        records = chains.run(warm.children[:, -1], 1.0, self.rng, RECORDS, moves)
+        records = chains.run(warm.children[:, -1], 1.0, self.rng, times * RECORDS, moves)
         self.trees = records.children[:, -1]
         drawn = [
             split_members(Tree(children, labels=model.labels))[:2]
