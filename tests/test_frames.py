@@ -114,3 +114,25 @@ def test_reports_show_rows_by_name():
     first = report_html(post, table=TABLE)
     assert report_html(post, table=TABLE.iloc[::-1]) == first
     assert "x11" in first
+
+
+def arrow_table(frame):
+    return pytest.importorskip("pyarrow").Table.from_pandas(frame, preserve_index=False)
+
+
+def polars_frame(frame):
+    return pytest.importorskip("polars").DataFrame(frame.to_dict("list"))
+
+
+@pytest.mark.parametrize("kind", [arrow_table, polars_frame])
+def test_tables_without_an_index(kind):
+    """The first column of text names the items; the columns of a matrix name its rows."""
+    other = kind(TABLE.reset_index(names="animal"))
+    one, found = (hct.cluster(data, potential="average", beta=1.0) for data in (TABLE, other))
+    assert found.labels == NAMES
+    assert found.posterior.log_partition == one.posterior.log_partition
+    assert hct.cluster(other, labels="animal", beta=1.0, color="x0").items.columns[0] == "x1"
+    assert hct.Dasgupta(kind(MATRIX)).labels == NAMES
+    assert hct.Linkage(kind(TABLE)).labels == ("0", "1", "2", "3")
+    with pytest.raises(TypeError, match=r"other values are in column 'animal' \('ape'\)"):
+        hct.Linkage(other)

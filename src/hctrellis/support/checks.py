@@ -121,8 +121,10 @@ def _aligned(values: object, matrix: FloatArray, what: str) -> FloatArray:
 
 
 def _names(values: object, axis: str) -> list[str] | None:
-    """The index or the columns of a DataFrame, as text; None if there are none."""
+    """The index or the columns of a DataFrame or Arrow table, as text; None if there are none."""
     names = getattr(values, axis, None)
+    if axis == "columns":
+        names = getattr(values, "column_names", names)  # of Arrow, whose columns are the data
     if names is None or callable(names) or not hasattr(values, "__array__"):
         return None
     return [str(name) for name in names]

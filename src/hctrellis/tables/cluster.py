@@ -57,9 +57,9 @@ def cluster(
     Parameters
     ----------
     data : array_like or DataFrame
-        A table with a row for each item, or a square matrix between items. The index of a DataFrame
-        names the items, or else its first column of text; a column that only numbers the rows is no
-        feature.
+        A table with a row for each item, or a square matrix between items; DataFrames of pandas or
+        Polars, and Arrow tables, too. The index of a DataFrame of pandas names the items, or else
+        the first column of text; a column that only numbers the rows is no feature.
     kind : {"features", "distances", "similarities"}, optional
         What the numbers are: features, unless they look like a matrix, which is an error.
     potential : str, optional

@@ -1,4 +1,7 @@
-"""Tables in memory (arrays, lists, DataFrames of pandas) as the cells that are read from files."""
+"""Tables in memory as the cells that are read from files.
+
+Arrays, lists, DataFrames of pandas or Polars, and Arrow tables.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ INDEX = "index"  # heads the column of names
 
 def as_cells(data: Any, labels: Iterable[object] | None) -> Cells:
     """A table with a first column of names, if there are any: those given, or of the index."""
-    if hasattr(data, "columns") and hasattr(data, "index"):
-        columns = [str(name) for name in data.columns]
-        rows = [[_text(cell) for cell in row] for row in np.asarray(data, object).tolist()]
+    if (frame := _frame(data)) is not None:
+        columns = [str(name) for name in frame[0]]
+        rows = [[_text(cell) for cell in row] for row in frame[1]]
         names = _index(data) if labels is None else _as_names(labels)
     else:
         values = as_floats(data, "data")
@@ -38,6 +41,17 @@ def as_cells(data: Any, labels: Iterable[object] | None) -> Cells:
         raise ValueError(f"{len(names)} labels were given for {len(rows)} rows; give one for each")
     named = [[name, *row] for name, row in zip(names, rows, strict=True)]
     return Cells(NAME, named, [_unused(columns), *columns])
+
+
+def _frame(data: Any) -> tuple[Iterable[object], Iterable[Iterable[object]]] | None:
+    """The names of the columns of a DataFrame or Arrow table, and its rows; None for others."""
+    if hasattr(data, "columns") and hasattr(data, "index"):  # pandas
+        return data.columns, np.asarray(data, object).tolist()
+    if hasattr(data, "columns") and hasattr(data, "rows"):  # Polars
+        return data.columns, data.rows()
+    if hasattr(data, "column_names") and hasattr(data, "to_pydict"):  # Arrow
+        return data.column_names, zip(*data.to_pydict().values(), strict=True)
+    return None
 
 
 def _index(data: Any) -> list[str] | None:
