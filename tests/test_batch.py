@@ -384,6 +384,15 @@ def test_extension_types(answers, tmp_path):
     assert batch(tmp_path / "jets.parquet").to_arrow() == answers
 
 
+def test_frames_of_polars(answers):
+    polars = pytest.importorskip("polars")
+    rates = np.linspace(1, 2, 12)
+    columns = {name: [jet[:, i].tolist() for jet in JETS] for i, name in enumerate(NAMES)}
+    frame = polars.DataFrame({**columns, "rate": rates})
+    assert batch(frame).to_arrow() == answers
+    assert batch(frame, lam="rate").to_arrow() == batch(lam=rates).to_arrow()
+
+
 @pytest.mark.filterwarnings("ignore:Setting the dtype on a NumPy array")  # by vector itself
 def test_objects_of_vector(answers):
     jets = [[vector.obj(E=e, px=x, py=y, pz=z) for e, x, y, z in jet] for jet in JETS]

@@ -333,6 +333,8 @@ def as_source(
             for path in paths
         )
         return JetFiles(model, parameters, tuple(files))
+    if hasattr(data, "to_arrow") and hasattr(data, "columns"):  # a DataFrame of Polars
+        data = data.to_arrow()
     particles = _as_particles(data, column)
     rows = as_rows(particles, _as_trees(true_trees), {**rates, **_columns(data, named)})
     if rows.trees is not None and len(rows.trees) != len(particles):
