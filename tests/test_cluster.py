@@ -142,7 +142,7 @@ def test_ways_to_give_a_table():
     ]:
         assert hct.cluster(table, beta=1.0, **options).posterior.log_partition == expected
     assert hct.cluster(named, beta=1.0).labels == tuple(LABELS)
-    assert hct.cluster(POINTS, beta=1.0).labels == ("1", "2", "3", "4", "5")
+    assert hct.cluster(POINTS, beta=1.0).labels == ("0", "1", "2", "3", "4")
 
 
 def test_numbers_keep_all_digits():

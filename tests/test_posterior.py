@@ -686,3 +686,13 @@ def test_mistakes_are_named(mistake):
     with pytest.raises(ValueError, match=message) as error:
         ask(post)
     assert "\n" not in str(error.value)
+
+
+def test_an_index_that_is_the_label_of_another_leaf():
+    """Rows that are counted from 1: whether 2 means the second or the third is not known."""
+    post = hct.infer(hct.Linkage(points(4), labels="1234"))
+    assert post.cluster_probability(["1", "2"]) == post.cluster_probability(0b11)
+    with pytest.raises(ValueError, match=r"2 may be the leaf at index 2 or .* '2', .* index 1"):
+        post.cluster_probability([0, 2])
+    same = hct.infer(hct.Linkage(points(4)))
+    assert same.cluster_probability([0, 2]) == same.cluster_probability(["0", "2"])

@@ -202,6 +202,23 @@ def cluster_mask(items: Cluster, index_of: Mapping[str, int], n_leaves: int) -> 
     return mask
 
 
+def asked_mask(items: Cluster, index_of: Mapping[str, int], n_leaves: int) -> int:
+    """The same for a cluster that is asked about: an index must not be another leaf's label.
+
+    Whoever reads "1" and "2" in a tree and asks for 1 and 2 would be told about other leaves.
+    """
+    if isinstance(items, str | int | np.integer):
+        return cluster_mask(items, index_of, n_leaves)
+    items = [*items]
+    for item in items:
+        if not isinstance(item, str) and index_of.get(str(item), item) != item:
+            raise ValueError(
+                f"{item} may be the leaf at index {item} or the one with the label '{item}', which "
+                f"is at index {index_of[str(item)]}; give labels, as text"
+            )
+    return cluster_mask(items, index_of, n_leaves)
+
+
 def show_cluster(mask: int, labels: Sequence[str]) -> str:
     """Return a cluster as text for messages, cut after a few labels."""
     members = mask_labels(mask, labels)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hctrellis.clades.contexts import ContextTrellis, tree_sums, with_contexts
 from hctrellis.clades.graph import Graph, by_clusters, observed, widened
-from hctrellis.clusters import Cluster, Clusters, Vertices, cluster_mask
+from hctrellis.clusters import Cluster, Clusters, Vertices, asked_mask
 from hctrellis.potentials.base import Described, Potential, Rows
 from hctrellis.support.checks import as_positive
 from hctrellis.support.imports import ONE_AT_A_TIME
@@ -147,7 +147,7 @@ class CladeDistribution(Potential):
 
     def seen(self, items: Cluster) -> float:
         """The total weight of the trees that have a cluster; without weights, their number."""
-        mask = cluster_mask(items, {name: i for i, name in enumerate(self.labels)}, self.n_leaves)
+        mask = asked_mask(items, {name: i for i, name in enumerate(self.labels)}, self.n_leaves)
         if mask.bit_count() == 1:
             return self._total
         cluster = self._seen.vertices.find(mask)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hctrellis.clusters import Cluster, cluster_mask, show_cluster, split_members
+from hctrellis.clusters import Cluster, asked_mask, show_cluster, split_members
 from hctrellis.posterior.optimality import Optimality, judge
 from hctrellis.posterior.summary import ConsensusTree
 from hctrellis.tree import Tree
@@ -321,7 +321,7 @@ class BasePosterior(ABC):
         return {label: i for i, label in enumerate(self.labels)}
 
     def _mask(self, items: Cluster) -> int:
-        return cluster_mask(items, self._index_of, self.n_leaves)
+        return asked_mask(items, self._index_of, self.n_leaves)
 
     def _contained(self, items: Iterable[Cluster | Tree]) -> list[int]:
         masks = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hctrellis.clusters import Cluster, cluster_mask
+from hctrellis.clusters import Cluster, asked_mask
 from hctrellis.posterior.base import BasePosterior
 from hctrellis.posterior.lookup import Lookup
 from hctrellis.posterior.placements import Placements, unsettled
@@ -101,7 +101,7 @@ def collect(
 ) -> Findings:
     """Ask a posterior for all that a report shows."""
     index_of = {label: i for i, label in enumerate(post.labels)}
-    asked = [cluster_mask(items, index_of, post.n_leaves) for items in watch]
+    asked = [asked_mask(items, index_of, post.n_leaves) for items in watch]
     known = Lookup(post)
     trees, probabilities = _best(post, k)
     likely = _likely(post)

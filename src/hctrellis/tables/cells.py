@@ -25,12 +25,15 @@ class Cells:
         Names of the columns, if they are known and not in the first row.
     notes : tuple of str
         What was done while reading that the user should know.
+    first : int
+        The number of the first row, if rows have no names: 1 in files, 0 in memory.
     """
 
     name: str
     rows: list[list[str]]
     columns: list[str] | None = None
     notes: tuple[str, ...] = ()
+    first: int = 1
 
     def transposed(self) -> Cells:
         """The same table with its rows as columns."""

@@ -36,11 +36,11 @@ def as_cells(data: Any, labels: Iterable[object] | None) -> Cells:
         rows = [[_text(cell) for cell in row] for row in values.tolist()]
         names = None if labels is None else _as_names(labels)
     if names is None:
-        return Cells(NAME, rows, columns)
+        return Cells(NAME, rows, columns, first=0)
     if len(names) != len(rows):
         raise ValueError(f"{len(names)} labels were given for {len(rows)} rows; give one for each")
     named = [[name, *row] for name, row in zip(names, rows, strict=True)]
-    return Cells(NAME, named, [_unused(columns), *columns])
+    return Cells(NAME, named, [_unused(columns), *columns], first=0)
 
 
 def _frame(data: Any) -> tuple[Iterable[object], Iterable[Iterable[object]]] | None:

@@ -150,7 +150,7 @@ def _is_text(column: Iterable[str]) -> bool:
 
 def _labels(cells: Cells, column: int | None) -> list[str]:
     if column is None:
-        return [str(k + 1) for k in range(len(cells.rows))]
+        return [str(k + cells.first) for k in range(len(cells.rows))]
     labels = [printable(row[column]) for row in cells.rows]
     name = (cells.columns or [])[column]
     if "" in labels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from hctrellis.tables.cells import Items, Options
 
 if TYPE_CHECKING:
     from hctrellis.support.types import IntArray
+
+_NAMELESS = re.compile(r"column \d+")
 
 
 def as_matrix(items: Items, options: Options) -> Items:
@@ -58,8 +61,8 @@ def _check_matrix(items: Items) -> None:
 def _named_alike(items: Items) -> Items:
     """The matrix with columns in the order of the rows; names of columns serve nameless rows."""
     n = len(items.labels)
-    counted = [str(k + 1) for k in range(n)]
-    if items.labels == counted and items.columns != [f"column {k}" for k in counted]:
+    counted = [[str(k + first) for k in range(n)] for first in (0, 1)]
+    if items.labels in counted and not all(map(_NAMELESS.fullmatch, items.columns)):
         return replace(items, labels=list(items.columns))
     if sorted(items.columns) == sorted(items.labels):
         return items.keep(np.arange(n), np.array([items.columns.index(x) for x in items.labels]))
