@@ -231,9 +231,10 @@ def test_a_fit_starts_from_two_places():
     assert found > -37.2  # and not -37.41
 
 
-def test_progress_of_a_fit():
+@pytest.mark.parametrize("n", [6, hyper.EXACT_LEAVES + 1])
+def test_progress_of_a_fit(n):
     seen = []
-    hct.Contrasts(groups(6, 3, 2), progress=lambda *at: seen.append(at))
+    hct.Contrasts(groups(n, 3, 2), progress=lambda *at: seen.append(at))
     done = [part for part, total in seen if total == hyper.PARTS]
     assert done == sorted(done) and len(done) == len(seen) > 5
     assert (done[0], done[-1]) == (0, hyper.PARTS) and done[-2] < hyper.PARTS

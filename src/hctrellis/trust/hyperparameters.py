@@ -125,7 +125,6 @@ def fit(
         if done + 1 < rounds:
             target.columns = effective_columns(target.contrasts(u))
     if not is_exact:
-        pace = _Pace(progress, rounds - 1, rounds)
         u, objective, count = _maximise(target, u, free, pace, most_steps=1, times=LAST_TIMES)
         n_evaluations += count
     volume = _log_volume(objective, u, free)
