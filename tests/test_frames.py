@@ -136,3 +136,9 @@ def test_tables_without_an_index(kind):
     assert hct.Linkage(kind(TABLE)).labels == ("0", "1", "2", "3")
     with pytest.raises(TypeError, match=r"other values are in column 'animal' \('ape'\)"):
         hct.Linkage(other)
+
+
+def test_rows_are_counted_as_they_are_labelled():
+    with pytest.raises(ValueError, match="'oops' in row 2"):
+        hct.cluster(pd.DataFrame({"x": [1.0, 2.0, "oops", 4.0], "y": [1.0, 2.0, 3.0, 4.0]}))
+    assert hct.cluster(ROWS, potential="average", beta=1.0).labels[2] == "2"

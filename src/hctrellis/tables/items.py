@@ -155,8 +155,8 @@ def _labels(cells: Cells, column: int | None) -> list[str]:
     name = (cells.columns or [])[column]
     if "" in labels:
         raise ValueError(
-            f"row {labels.index('') + 1} of {cells.name} has no label in column {name!r:.40}; "
-            "give it one, or name another column with --labels"
+            f"row {labels.index('') + cells.first} of {cells.name} has no label in column "
+            f"{name!r:.40}; give it one, or name another column with --labels"
         )
     twice, times = Counter(labels).most_common(1)[0]
     if times > 1:
@@ -187,25 +187,25 @@ def _numbers(cells: Cells, column: int, options: Options) -> list[float]:
         elif _NUMBER.fullmatch(text) and abs(float(text)) <= LARGEST:
             values.append(float(text))
         else:
-            raise ValueError(_not_a_number(cells.name, name, k, texts))
+            raise ValueError(_not_a_number(cells, name, k, texts))
     return values
 
 
-def _not_a_number(file: str, name: str, row: int, texts: Sequence[str]) -> str:
-    text, column = texts[row], f"column {name!r:.40} of {file}"
+def _not_a_number(cells: Cells, name: str, row: int, texts: Sequence[str]) -> str:
+    text, column = texts[row], f"column {name!r:.40} of {cells.name}"
     if _COMMA_NUMBER.fullmatch(text):
         return f"{column} has a decimal comma, as in {text!r:.40}; give --decimal-comma"
     if _INFINITE.fullmatch(text) or _NUMBER.fullmatch(text):
         beyond = f"which is not finite, or beyond {LARGEST:g}"
-        return f"{column} has {text!r:.40} in row {row + 1}, {beyond}; correct it"
+        return f"{column} has {text!r:.40} in row {row + cells.first}, {beyond}; correct it"
     if row == 0 and len(texts) > 1 and all(map(_is_number, texts[1:])):
         return (
             f"{column} has {text!r:.40} in its first row and numbers below; if that is a second "
             "line of names or units, delete the line, and correct it otherwise"
         )
     return (
-        f"{column} has {text!r:.40} in row {row + 1}, which is not a number; correct it or "
-        f"leave the column out with --ignore {_argument(name)}"
+        f"{column} has {text!r:.40} in row {row + cells.first}, which is not a number; correct it "
+        f"or leave the column out with --ignore {_argument(name)}"
     )
 
 
